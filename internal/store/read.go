@@ -1,0 +1,119 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// Events reads events and changes them as far as callers may.
+type Events interface {
+	// GetEvent returns an event with its payload, by the caller's ID or ours.
+	GetEvent(ctx context.Context, tenant, id string) (*webhook.Event, error)
+	// ListEvents lists events without their payload, by acceptance.
+	ListEvents(ctx context.Context, tenant string, f EventFilter, p Page) (Listed[*webhook.Event], error)
+	// CountDeliveries counts an event's deliveries by status.
+	CountDeliveries(ctx context.Context, tenant, event string) (map[contract.Status]int, error)
+	// CancelEvent ends the event's waiting deliveries as canceled and returns
+	// how many. Repeating it is harmless. A try under way may still deliver.
+	CancelEvent(ctx context.Context, tenant, event string, now time.Time) (int, error)
+	// EraseEventData deletes the payload and keeps the log. Waiting deliveries
+	// end as event_missing when their turn comes. Repeating it is harmless.
+	EraseEventData(ctx context.Context, tenant, event string, now time.Time) error
+}
+
+// EventFilter chooses events; empty fields do not filter.
+type EventFilter struct {
+	Types       []string
+	OrderingKey string
+	Span        Span
+}
+
+// Deliveries reads the log.
+type Deliveries interface {
+	GetDelivery(ctx context.Context, tenant, id string) (*webhook.Delivery, error)
+	// ListAttempts returns a delivery's log rows, oldest first.
+	ListAttempts(ctx context.Context, tenant, delivery string) ([]webhook.Attempt, error)
+	// ListDeliveries lists deliveries by acceptance.
+	ListDeliveries(ctx context.Context, tenant string, f DeliveryFilter, p Page) (Listed[*webhook.Delivery], error)
+	// CancelDelivery ends a waiting delivery as canceled; canceled is false when
+	// it had ended before.
+	CancelDelivery(ctx context.Context, tenant, id string, now time.Time) (canceled bool, err error)
+}
+
+// DeliveryFilter chooses deliveries; empty fields do not filter, several values
+// of one field are alternatives, fields combine.
+type DeliveryFilter struct {
+	Endpoint     string
+	Event        string
+	Statuses     []contract.Status
+	Types        []string
+	FailureKinds []contract.FailureKind
+	Reasons      []webhook.Reason
+	Triggers     []contract.Trigger
+	OrderingKey  string
+	Span         Span
+}
+
+// Endpoints keeps endpoints. Every change raises the tenant's revision and is
+// handed to Config.OnChange before the method returns (N2).
+type Endpoints interface {
+	// CreateEndpoint stores a new endpoint; the store gives Key, and ID where it
+	// is empty. ErrExists: the ID is taken. ErrNotFound: no such tenant.
+	CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.Endpoint, error)
+	// UpdateEndpoint applies change to the present endpoint and stores the
+	// result, in one transaction: change sees what is current and may refuse with
+	// an error, which is returned unchanged. change may run more than once and
+	// must not keep its argument. Emit of the returned update is accepted in the
+	// same commit; with ErrStale everything is repeated by the caller.
+	UpdateEndpoint(ctx context.Context, tenant, id string, now time.Time, change func(*webhook.Endpoint) (EndpointUpdate, error)) (*webhook.Endpoint, error)
+	// DeleteEndpoint removes an endpoint: no attempt starts after it returned,
+	// waiting deliveries end as canceled (endpoint_deleted), the log stays. A job
+	// writes the rows; it is true at once for reads and dispatch.
+	DeleteEndpoint(ctx context.Context, tenant, id string, now time.Time) error
+	GetEndpoint(ctx context.Context, tenant, id string) (*webhook.Endpoint, error)
+	ListEndpoints(ctx context.Context, tenant string, p Page) (Listed[*webhook.Endpoint], error)
+	// CountWaiting returns how many deliveries of an endpoint wait, counting no
+	// further than most, and when the oldest of them was due (zero for none).
+	CountWaiting(ctx context.Context, tenant, id string, most int) (n int, oldestDue time.Time, err error)
+	// LoadSubscriptions returns every live endpoint and each tenant's revision:
+	// the state that OnChange continues.
+	LoadSubscriptions(ctx context.Context) ([]*webhook.Endpoint, map[string]int64, error)
+}
+
+// EndpointUpdate is what a change function decided.
+type EndpointUpdate struct {
+	// Unchanged: store nothing, answer with what is there.
+	Unchanged bool
+	// Emit are operational events of the change (N19).
+	Emit []AcceptParams
+}
+
+// Tenants keeps tenants.
+type Tenants interface {
+	// CreateTenant stores a new tenant. ErrExists: the ID is taken.
+	CreateTenant(ctx context.Context, t webhook.Tenant) error
+	// UpdateTenant applies change to the present tenant in one transaction.
+	UpdateTenant(ctx context.Context, id string, change func(*webhook.Tenant) error) (*webhook.Tenant, error)
+	// DeleteTenant removes a tenant that owns no endpoints; its keys die at
+	// once. ErrNotEmpty else.
+	DeleteTenant(ctx context.Context, id string) error
+	GetTenant(ctx context.Context, id string) (*webhook.Tenant, error)
+	ListTenants(ctx context.Context, p Page) (Listed[*webhook.Tenant], error)
+	// SoleTenant tells whether only the default tenant exists.
+	SoleTenant(ctx context.Context) (bool, error)
+}
+
+// Keys keeps API keys.
+type Keys interface {
+	CreateKey(ctx context.Context, k *webhook.APIKey) error
+	// RevokeKey removes a key at once. tenant "" means an operator's key.
+	RevokeKey(ctx context.Context, tenant, id string) error
+	// FindKey returns a key by its ID, of whatever tenant.
+	FindKey(ctx context.Context, id string) (*webhook.APIKey, error)
+	ListKeys(ctx context.Context, tenant string, p Page) (Listed[*webhook.APIKey], error)
+	// TouchKeys writes when keys were last used.
+	TouchKeys(ctx context.Context, used map[string]time.Time) error
+}
