@@ -1,0 +1,163 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// EndpointState says whether an endpoint is sent to.
+type EndpointState string
+
+// The states.
+const (
+	EndpointActive   EndpointState = "active"
+	EndpointPaused   EndpointState = "paused"
+	EndpointDisabled EndpointState = "disabled"
+)
+
+// Endpoint is a URL that events are delivered to.
+type Endpoint struct {
+	ID               string        `json:"id"`
+	Tenant           string        `json:"tenant"`
+	URL              string        `json:"url"`
+	Events           []string      `json:"events"`
+	Contract         string        `json:"contract"`
+	ContractRevision string        `json:"contract_revision"`
+	State            EndpointState `json:"state"`
+	// StateReason says why it is not active: person, staff, switched_off, gone,
+	// no_success or failures_in_row.
+	StateReason string            `json:"state_reason,omitempty"`
+	StateSince  time.Time         `json:"state_since,omitzero"`
+	Description string            `json:"description,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	// Headers are the fixed request headers; their values are masked.
+	Headers     map[string]string `json:"headers,omitempty"`
+	MaxInFlight int               `json:"max_in_flight,omitempty"`
+	Secrets     []SigningSecret   `json:"secrets,omitempty"`
+	// Secret is the signing secret in clear: only in the answer to the creation.
+	Secret    string         `json:"secret,omitempty"`
+	Health    EndpointHealth `json:"health,omitzero"`
+	Waiting   int            `json:"waiting"`
+	OldestDue time.Time      `json:"oldest_due_at,omitzero"`
+	Version   int64          `json:"version"`
+	CreatedAt time.Time      `json:"created_at"`
+	UpdatedAt time.Time      `json:"updated_at"`
+}
+
+// SigningSecret tells of a secret, not its text.
+type SigningSecret struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // the end of an overlap
+	PublicKey string    `json:"public_key,omitempty"`
+}
+
+// EndpointHealth is what the contract's health rules are judged by.
+type EndpointHealth struct {
+	FailuresInRow  int       `json:"failures_in_row"`
+	FirstFailureAt time.Time `json:"first_failure_at,omitzero"`
+	LastSuccessAt  time.Time `json:"last_success_at,omitzero"`
+	LastAttemptAt  time.Time `json:"last_attempt_at,omitzero"`
+}
+
+// NewEndpoint is an endpoint to create. URL and Events are needed.
+type NewEndpoint struct {
+	URL string `json:"url"`
+	// Events are patterns: a type, "link.*" for a family, "*" for all.
+	Events []string `json:"events"`
+	// Secret signs; "" lets the server make one.
+	Secret string `json:"secret,omitempty"`
+	// Active false creates it switched off; nil is true.
+	Active      *bool             `json:"active,omitempty"`
+	Contract    string            `json:"contract,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+	MaxInFlight int               `json:"max_in_flight,omitempty"`
+}
+
+// EndpointPatch changes an endpoint as a JSON merge patch (RFC 7396): what is
+// nil stays; a nil value in Headers or Metadata removes that member.
+type EndpointPatch struct {
+	URL         *string            `json:"url,omitempty"`
+	Events      []string           `json:"events,omitempty"`
+	Active      *bool              `json:"active,omitempty"`
+	Contract    *string            `json:"contract,omitempty"`
+	Description *string            `json:"description,omitempty"`
+	Headers     map[string]*string `json:"headers,omitempty"`
+	Metadata    map[string]*string `json:"metadata,omitempty"`
+	MaxInFlight *int               `json:"max_in_flight,omitempty"`
+	// IfVersion refuses the change with CodeConflict if the endpoint's version
+	// is another one by now; 0 does not ask.
+	IfVersion int64 `json:"-"`
+}
+
+// Resume says what becomes of what waited while an endpoint was off.
+type Resume string
+
+// Ways to resume.
+const (
+	ResumeBacklog Resume = "backlog" // it is sent, oldest first
+	ResumeNow     Resume = "now"     // it is skipped
+)
+
+// CreateEndpoint creates an endpoint. Its answer alone bears the secret.
+func (c *Client) CreateEndpoint(ctx context.Context, e NewEndpoint) (Endpoint, error) {
+	return invokeJSON[Endpoint](ctx, c, newCall(http.MethodPost, "endpoints"), e)
+}
+
+// PutEndpoint creates or replaces the endpoint with the caller's own ID; it is
+// safe to repeat. Only the answer to a creation bears the secret.
+func (c *Client) PutEndpoint(ctx context.Context, id string, e NewEndpoint) (Endpoint, error) {
+	return invokeJSON[Endpoint](ctx, c, newCall(http.MethodPut, "endpoints", id), e)
+}
+
+// GetEndpoint returns an endpoint.
+func (c *Client) GetEndpoint(ctx context.Context, id string) (Endpoint, error) {
+	return invoke[Endpoint](ctx, c, newCall(http.MethodGet, "endpoints", id))
+}
+
+// ListEndpoints returns one page of endpoints.
+func (c *Client) ListEndpoints(ctx context.Context, p PageOptions) (Page[Endpoint], error) {
+	return listPage[Endpoint](ctx, c, nil, p, "endpoints")
+}
+
+// AllEndpoints iterates over endpoints, page by page from p on.
+func (c *Client) AllEndpoints(ctx context.Context, p PageOptions) iter.Seq2[Endpoint, error] {
+	return listAll[Endpoint](ctx, c, nil, p, "endpoints")
+}
+
+// UpdateEndpoint changes an endpoint.
+func (c *Client) UpdateEndpoint(ctx context.Context, id string, patch EndpointPatch) (Endpoint, error) {
+	req := newCall(http.MethodPatch, "endpoints", id)
+	req.ifMatch = patch.IfVersion
+	return invokeJSON[Endpoint](ctx, c, req, patch)
+}
+
+// DeleteEndpoint deletes an endpoint; its waiting deliveries are canceled.
+func (c *Client) DeleteEndpoint(ctx context.Context, id string) error {
+	_, err := c.do(ctx, newCall(http.MethodDelete, "endpoints", id), nil)
+	return err
+}
+
+// PauseEndpoint holds an endpoint's deliveries back.
+func (c *Client) PauseEndpoint(ctx context.Context, id string) (Endpoint, error) {
+	return invoke[Endpoint](ctx, c, newCall(http.MethodPost, "endpoints", id, "pause"))
+}
+
+// ResumeEndpoint lets a paused endpoint's deliveries go out again.
+func (c *Client) ResumeEndpoint(ctx context.Context, id string) (Endpoint, error) {
+	return invoke[Endpoint](ctx, c, newCall(http.MethodPost, "endpoints", id, "resume"))
+}
+
+// EnableEndpoint turns a disabled endpoint on again. With "" the server's
+// default applies, the backlog.
+func (c *Client) EnableEndpoint(ctx context.Context, id string, resume Resume) (Endpoint, error) {
+	req := newCall(http.MethodPost, "endpoints", id, "enable")
+	if resume == "" {
+		return invoke[Endpoint](ctx, c, req)
+	}
+	return invokeJSON[Endpoint](ctx, c, req, map[string]Resume{"resume": resume})
+}

@@ -1,0 +1,231 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// NewEvent is an event to publish.
+type NewEvent struct {
+	// ID is the caller's: 1 to 128 of A-Z, a-z, 0-9, _, - and :. Publishing the
+	// same event with the same ID again is a repeat and makes no new delivery.
+	// "" lets the server make one.
+	ID string
+	// Type such as "link.created".
+	Type string
+	// Data is any JSON value. These bytes are what receivers get: they are sent
+	// as they are, except for line breaks between tokens, which [Client.SendEvents]
+	// turns into spaces.
+	Data json.RawMessage
+	// CreatedAt is when it happened; zero is when the server accepts it.
+	CreatedAt time.Time
+	// OrderingKey, where a contract or an endpoint orders by it.
+	OrderingKey string
+	// DeliverAt holds it back until then; ExpiresAt gives it up. Zero is never.
+	DeliverAt time.Time
+	ExpiresAt time.Time
+}
+
+// appendJSON writes the event by hand, for an encoder would change Data's bytes.
+func (e NewEvent) appendJSON(dst []byte) ([]byte, error) {
+	head, err := json.Marshal(struct {
+		ID          string `json:"id,omitempty"`
+		Type        string `json:"type"`
+		CreatedAt   string `json:"created_at,omitempty"`
+		OrderingKey string `json:"ordering_key,omitempty"`
+		DeliverAt   string `json:"deliver_at,omitempty"`
+		ExpiresAt   string `json:"expires_at,omitempty"`
+	}{e.ID, e.Type, stamp(e.CreatedAt), e.OrderingKey, stamp(e.DeliverAt), stamp(e.ExpiresAt)})
+	if err != nil {
+		return dst, fmt.Errorf("encode the event: %w", err)
+	}
+	// Else what follows it could close the object and open another one.
+	if !json.Valid(e.Data) {
+		return dst, errors.New("encode the event: data is no JSON value")
+	}
+	dst = append(dst, head[:len(head)-1]...)
+	dst = append(append(dst, `,"data":`...), e.Data...)
+	return append(dst, '}'), nil
+}
+
+// Accepted is the server's answer to one event: it is durable now.
+type Accepted struct {
+	ID string `json:"id"`
+	// Deliveries is how many endpoints it matched when it was accepted first.
+	Deliveries int `json:"deliveries"`
+	// Replayed is true for a repeat of what was accepted before.
+	Replayed bool `json:"-"`
+}
+
+// SendEvent publishes one event.
+func (c *Client) SendEvent(ctx context.Context, e NewEvent) (Accepted, error) {
+	body, err := e.appendJSON(nil)
+	if err != nil {
+		return Accepted{}, err
+	}
+	req := newCall(http.MethodPost, "events")
+	req.body, req.mediaType, req.repeatable = body, "application/json", e.ID != ""
+	var out Accepted
+	header, err := c.do(ctx, req, &out)
+	out.Replayed = header.Get("Posthorn-Replayed") == "true"
+	return out, err
+}
+
+// LineResult is what became of one event of several.
+type LineResult struct {
+	// Line counts from 1.
+	Line int    `json:"line"`
+	ID   string `json:"id"`
+	// Status is what SendEvent would have got: 202, 200 for a repeat, or a refusal.
+	Status     int          `json:"status"`
+	Deliveries int          `json:"deliveries"`
+	Code       ErrorCode    `json:"code"`
+	Detail     string       `json:"detail"`
+	Errors     []FieldError `json:"errors"`
+}
+
+// Accepted tells whether the line is durable.
+func (r LineResult) Accepted() bool { return r.Status >= 200 && r.Status <= 299 }
+
+// Err returns nil for an accepted line, else an [*Error].
+func (r LineResult) Err() error {
+	if r.Accepted() {
+		return nil
+	}
+	code := r.Code
+	if code == "" && len(r.Errors) > 0 {
+		code = r.Errors[0].Code
+	}
+	return &Error{Status: r.Status, Code: code, Detail: r.Detail, Fields: r.Errors}
+}
+
+// SendEvents publishes up to 1,000 events in one request. They are accepted or
+// refused one by one: there is one result for each, in order, and the error is
+// for the request as a whole.
+func (c *Client) SendEvents(ctx context.Context, events []NewEvent) ([]LineResult, error) {
+	var body []byte
+	repeatable := true
+	for i, e := range events {
+		start := len(body)
+		var err error
+		if body, err = e.appendJSON(body); err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+		joinLines(body[start:])
+		body = append(body, '\n')
+		repeatable = repeatable && e.ID != ""
+	}
+	return c.sendNDJSON(ctx, body, repeatable)
+}
+
+// joinLines turns line breaks into spaces. In valid JSON they stand only
+// between tokens.
+func joinLines(line []byte) {
+	for i, b := range line {
+		if b == '\n' || b == '\r' {
+			line[i] = ' '
+		}
+	}
+}
+
+// SendNDJSON publishes events that are NDJSON already, an object as
+// POST /v1/events takes it on each line; 1,000 lines and 16 MiB at most. It is
+// never repeated by itself.
+func (c *Client) SendNDJSON(ctx context.Context, lines []byte) ([]LineResult, error) {
+	return c.sendNDJSON(ctx, lines, false)
+}
+
+func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool) ([]LineResult, error) {
+	req := newCall(http.MethodPost, "events")
+	req.body, req.mediaType, req.repeatable = lines, "application/x-ndjson", repeatable
+	answer, err := invoke[[]byte](ctx, c, req)
+	if err != nil {
+		return nil, err
+	}
+	var results []LineResult
+	for line := range bytes.Lines(answer) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		var r LineResult
+		if err := json.Unmarshal(line, &r); err != nil {
+			return results, fmt.Errorf("the answer's line %d is not what Posthorn sends: %w", len(results)+1, err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// Event is a published event.
+type Event struct {
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	Type   string `json:"type"`
+	// Data is empty in lists, and once it was erased.
+	Data        json.RawMessage `json:"data,omitempty"`
+	ContentType string          `json:"content_type,omitempty"`
+	CreatedAt   time.Time       `json:"created_at"`
+	AcceptedAt  time.Time       `json:"accepted_at"`
+	OrderingKey string          `json:"ordering_key,omitempty"`
+	DeliverAt   time.Time       `json:"deliver_at,omitzero"`
+	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
+	Deliveries  DeliveryCounts  `json:"deliveries"`
+}
+
+// DeliveryCounts counts an event's deliveries.
+type DeliveryCounts struct {
+	Total    int                    `json:"total"`
+	ByStatus map[DeliveryStatus]int `json:"by_status,omitempty"`
+}
+
+// EventFilter chooses events; empty fields do not filter.
+type EventFilter struct {
+	Types       []string
+	OrderingKey string
+	Since       time.Time // inclusive
+	Until       time.Time // exclusive
+}
+
+func (f EventFilter) query() filter {
+	q := filter{}
+	q.set("type", join(f.Types))
+	q.set("ordering_key", f.OrderingKey)
+	q.span(f.Since, f.Until)
+	return q
+}
+
+// GetEvent returns an event with its data.
+func (c *Client) GetEvent(ctx context.Context, id string) (Event, error) {
+	return invoke[Event](ctx, c, newCall(http.MethodGet, "events", id))
+}
+
+// ListEvents returns one page of events, without data.
+func (c *Client) ListEvents(ctx context.Context, f EventFilter, p PageOptions) (Page[Event], error) {
+	return listPage[Event](ctx, c, f.query(), p, "events")
+}
+
+// AllEvents iterates over events, without data, page by page from p on.
+func (c *Client) AllEvents(ctx context.Context, f EventFilter, p PageOptions) iter.Seq2[Event, error] {
+	return listAll[Event](ctx, c, f.query(), p, "events")
+}
+
+// CancelEvent ends the event's waiting deliveries as canceled. One that is
+// under way may still be delivered.
+func (c *Client) CancelEvent(ctx context.Context, id string) error {
+	_, err := c.do(ctx, newCall(http.MethodDelete, "events", id), nil)
+	return err
+}
+
+// EraseEventData deletes the event's data for good and keeps the log. Waiting
+// deliveries fail as event_missing.
+func (c *Client) EraseEventData(ctx context.Context, id string) error {
+	_, err := c.do(ctx, newCall(http.MethodDelete, "events", id, "data"), nil)
+	return err
+}
