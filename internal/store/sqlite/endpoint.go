@@ -1,0 +1,438 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+const endpointColumns = `n.num, n.id, t.id, n.url, n.events, n.contract, n.contract_revision, n.state, n.state_reason, n.state_since,
+	n.description, n.metadata, n.headers, n.max_in_flight, n.failures_in_row, n.first_failure_at, n.last_success_at,
+	n.last_attempt_at, n.version, n.created_at, n.updated_at`
+
+const selectEndpoint = `SELECT ` + endpointColumns + ` FROM endpoint n JOIN tenant t ON t.num = n.tenant WHERE n.deleted_at IS NULL`
+
+// scanEndpoint reads endpointColumns; secrets are read by readSecrets.
+func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
+	e := &webhook.Endpoint{
+		Key: webhook.EndpointKey(s.ColumnInt64(0)), ID: s.ColumnText(1), Tenant: s.ColumnText(2), URL: s.ColumnText(3),
+		Contract: s.ColumnText(5), ContractRevision: s.ColumnText(6),
+		State: endpointStates().word(s.ColumnInt64(7)), StateReason: stateReasons().word(s.ColumnInt64(8)), StateSince: colTime(s, 9),
+		Description: s.ColumnText(10), MaxInFlight: s.ColumnInt(13),
+		Health: webhook.Health{
+			FailuresInRow: s.ColumnInt(14), FirstFailureAt: colTime(s, 15), LastSuccessAt: colTime(s, 16), LastAttemptAt: colTime(s, 17),
+		},
+		Version: s.ColumnInt64(18), CreatedAt: colTime(s, 19), UpdatedAt: colTime(s, 20),
+	}
+	if err := json.Unmarshal(s.ColumnRawText(4), &e.Events); err != nil {
+		return nil, fmt.Errorf("reading the patterns of endpoint %s: %w", e.ID, err)
+	}
+	if err := json.Unmarshal(s.ColumnRawText(11), &e.Metadata); err != nil {
+		return nil, fmt.Errorf("reading the metadata of endpoint %s: %w", e.ID, err)
+	}
+	sealed := s.ColumnBlob(12, nil)
+	if len(sealed) == 0 {
+		return e, nil
+	}
+	plain, err := d.cfg.Sealer.Open(sealed, headersRow(int64(e.Key)))
+	if err != nil {
+		return nil, fmt.Errorf("opening the headers of endpoint %s: %w", e.ID, err)
+	}
+	e.Headers, err = parseHeaders(plain)
+	return e, err
+}
+
+// headersRow and secretRow are what sealed values are bound to, so that none can
+// be moved to another row.
+func headersRow(endpoint int64) []byte { return fmt.Appendf(nil, "endpoint-headers|%d", endpoint) }
+
+func secretRow(endpoint int64, id string) []byte {
+	return fmt.Appendf(nil, "endpoint-secret|%d|%s", endpoint, id)
+}
+
+func formatHeaders(headers []webhook.Header) ([]byte, error) {
+	pairs := make([][2]string, len(headers))
+	for i, h := range headers {
+		pairs[i] = [2]string{h.Name, h.Value.Reveal()}
+	}
+	return json.Marshal(pairs)
+}
+
+func parseHeaders(plain []byte) ([]webhook.Header, error) {
+	var pairs [][2]string
+	if err := json.Unmarshal(plain, &pairs); err != nil {
+		return nil, errors.New("the stored headers are damaged")
+	}
+	headers := make([]webhook.Header, len(pairs))
+	for i, p := range pairs {
+		headers[i] = webhook.Header{Name: p[0], Value: webhook.NewSecretText(p[1])}
+	}
+	return headers, nil
+}
+
+// readSecrets fills in the secrets of an endpoint, newest first.
+func (d *DB) readSecrets(c *conn, e *webhook.Endpoint) error {
+	return c.query(`SELECT id, sealed, created_at, expires_at FROM endpoint_secret WHERE endpoint = ? ORDER BY created_at DESC, id DESC`,
+		[]any{int64(e.Key)}, func(s *sqlite3.Stmt) error {
+			id := s.ColumnText(0)
+			plain, err := d.cfg.Sealer.Open(s.ColumnBlob(1, nil), secretRow(int64(e.Key), id))
+			if err != nil {
+				return fmt.Errorf("opening a secret of endpoint %s: %w", e.ID, err)
+			}
+			e.Secrets = append(e.Secrets, webhook.SigningSecret{
+				ID: id, Text: webhook.NewSecretText(string(plain)), CreatedAt: colTime(s, 2), ExpiresAt: colTime(s, 3),
+			})
+			return nil
+		})
+}
+
+// endpoints reads whole endpoints.
+func (d *DB) endpoints(c *conn, sql string, args ...any) ([]*webhook.Endpoint, error) {
+	var all []*webhook.Endpoint
+	err := c.query(sql, args, func(s *sqlite3.Stmt) error {
+		e, err := d.scanEndpoint(s)
+		all = append(all, e)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range all {
+		if err := d.readSecrets(c, e); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (d *DB) endpoint(c *conn, sql string, args ...any) (*webhook.Endpoint, error) {
+	all, err := d.endpoints(c, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, store.ErrNotFound
+	}
+	return all[0], nil
+}
+
+func (d *DB) endpointByID(c *conn, tenant, id string) (*webhook.Endpoint, error) {
+	if tenant == store.TenantAll {
+		return d.endpoint(c, selectEndpoint+` AND n.id = ?`, id)
+	}
+	return d.endpoint(c, selectEndpoint+` AND t.id = ? AND n.id = ?`, tenant, id)
+}
+
+func (t *tx) endpointByKey(key webhook.EndpointKey) (*webhook.Endpoint, error) {
+	e, err := t.db.endpoint(t.conn, selectEndpoint+` AND n.num = ?`, int64(key))
+	if err != nil {
+		return nil, err
+	}
+	if h, ok := t.health[key]; ok {
+		e.Health = h
+	}
+	return e, nil
+}
+
+// CreateEndpoint implements store.Endpoints.
+func (d *DB) CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.Endpoint, error) {
+	var made webhook.Endpoint
+	err := d.writer.do(ctx, func(t *tx) error {
+		made = *e
+		tenant, err := t.tenant(made.Tenant)
+		if err != nil {
+			return refuse(err)
+		}
+		taken, err := t.one(`SELECT num FROM endpoint WHERE tenant = ? AND id = ? AND deleted_at IS NULL`, []any{tenant.num, made.ID}, func(*sqlite3.Stmt) {})
+		if err != nil {
+			return err
+		}
+		if taken {
+			return refuse(store.ErrExists)
+		}
+		made.Version = 1
+		err = t.exec(`INSERT INTO endpoint (tenant, id, url, events, contract, contract_revision, state, state_reason, state_since, description,
+			metadata, max_in_flight, failures_in_row, version, created_at, updated_at) VALUES (?,?,'','[]','','',0,0,0,'','{}',0,0,0,?,?)`,
+			tenant.num, made.ID, made.CreatedAt, made.CreatedAt)
+		if err != nil {
+			return err
+		}
+		made.Key = webhook.EndpointKey(t.conn.db.LastInsertRowID())
+		return t.storeEndpoint(&made, made.CreatedAt)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &made, nil
+}
+
+// storeEndpoint writes an endpoint whole, raises the tenant's revision and tells
+// others.
+func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
+	events, err := json.Marshal(e.Events)
+	if err != nil {
+		return err
+	}
+	metadata, err := json.Marshal(e.Metadata)
+	if err != nil {
+		return err
+	}
+	var headers []byte
+	if len(e.Headers) > 0 {
+		plain, err := formatHeaders(e.Headers)
+		if err != nil {
+			return err
+		}
+		if headers, err = t.db.cfg.Sealer.Seal(plain, headersRow(int64(e.Key))); err != nil {
+			return err
+		}
+	}
+	e.UpdatedAt = now
+	err = t.exec(`UPDATE endpoint SET url=?, events=?, contract=?, contract_revision=?, state=?, state_reason=?, state_since=?,
+		description=?, metadata=?, headers=?, max_in_flight=?, failures_in_row=?, first_failure_at=?, last_success_at=?,
+		last_attempt_at=?, version=?, updated_at=? WHERE num=?`,
+		e.URL, string(events), e.Contract, e.ContractRevision, endpointStates().num(e.State), stateReasons().num(e.StateReason),
+		e.StateSince, e.Description, string(metadata), headers, e.MaxInFlight, e.Health.FailuresInRow, e.Health.FirstFailureAt,
+		e.Health.LastSuccessAt, e.Health.LastAttemptAt, e.Version, now, int64(e.Key))
+	if err != nil {
+		return err
+	}
+	delete(t.health, e.Key)
+	delete(t.sick, e.Key)
+	if err := t.storeSecrets(e); err != nil {
+		return err
+	}
+	rev, err := t.raise(e.Tenant)
+	if err != nil {
+		return err
+	}
+	told := *e
+	t.change(store.Change{Tenant: e.Tenant, Revision: rev, Endpoint: &told})
+	return nil
+}
+
+func (t *tx) storeSecrets(e *webhook.Endpoint) error {
+	if err := t.exec(`DELETE FROM endpoint_secret WHERE endpoint = ?`, int64(e.Key)); err != nil {
+		return err
+	}
+	for _, s := range e.Secrets {
+		sealed, err := t.db.cfg.Sealer.Seal([]byte(s.Text.Reveal()), secretRow(int64(e.Key), s.ID))
+		if err != nil {
+			return err
+		}
+		err = t.exec(`INSERT INTO endpoint_secret (endpoint, id, sealed, created_at, expires_at) VALUES (?,?,?,?,?)`,
+			int64(e.Key), s.ID, sealed, s.CreatedAt, s.ExpiresAt)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UpdateEndpoint implements store.Endpoints.
+func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Time, change func(*webhook.Endpoint) (store.EndpointUpdate, error)) (*webhook.Endpoint, error) {
+	var after *webhook.Endpoint
+	err := d.writer.do(ctx, func(t *tx) error {
+		e, err := d.endpointByID(t.conn, tenant, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return refuse(err)
+		}
+		if err != nil {
+			return err
+		}
+		if h, ok := t.health[e.Key]; ok {
+			e.Health = h
+		}
+		after = e
+		update, err := change(e)
+		if err != nil {
+			return refuse(err)
+		}
+		if update.Unchanged {
+			return nil
+		}
+		for i := range update.Emit {
+			if s, err := t.tenant(update.Emit[i].Tenant); err != nil || s.rev != update.Emit[i].Revision {
+				return refuse(store.ErrStale)
+			}
+		}
+		e.Version++
+		if err := t.storeEndpoint(e, now); err != nil {
+			return err
+		}
+		return t.emit(update.Emit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+// DeleteEndpoint implements store.Endpoints.
+func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, now time.Time) error {
+	err := d.writer.do(ctx, func(t *tx) error {
+		s, err := t.tenant(tenant)
+		if err != nil {
+			return refuse(err)
+		}
+		var key int64
+		found, err := t.one(`SELECT num FROM endpoint WHERE tenant = ? AND id = ? AND deleted_at IS NULL`, []any{s.num, id},
+			func(s *sqlite3.Stmt) { key = s.ColumnInt64(0) })
+		if err != nil {
+			return err
+		}
+		if !found {
+			return refuse(store.ErrNotFound)
+		}
+		if err := t.exec(`UPDATE endpoint SET deleted_at = ?, headers = NULL WHERE num = ?`, now, key); err != nil {
+			return err
+		}
+		if err := t.exec(`DELETE FROM endpoint_secret WHERE endpoint = ?`, key); err != nil {
+			return err
+		}
+		delete(t.health, webhook.EndpointKey(key))
+		delete(t.sick, webhook.EndpointKey(key))
+		rev, err := t.raise(tenant)
+		if err != nil {
+			return err
+		}
+		t.change(store.Change{Tenant: tenant, Revision: rev, EndpointDeleted: webhook.EndpointKey(key)})
+		return nil
+	})
+	if err == nil {
+		d.janitor.nudge()
+	}
+	return err
+}
+
+// GetEndpoint implements store.Endpoints.
+func (d *DB) GetEndpoint(ctx context.Context, tenant, id string) (e *webhook.Endpoint, err error) {
+	err = d.read(ctx, func(c *conn) error {
+		e, err = d.endpointByID(c, tenant, id)
+		return err
+	})
+	return e, err
+}
+
+// ListEndpoints implements store.Endpoints.
+func (d *DB) ListEndpoints(ctx context.Context, tenant string, p store.Page) (store.Listed[*webhook.Endpoint], error) {
+	var page store.Listed[*webhook.Endpoint]
+	err := d.read(ctx, func(c *conn) error {
+		where, args := tenantWhere(tenant)
+		sql, args := pageSQL(selectEndpoint+where, "n.num", p, args)
+		all, err := d.endpoints(c, sql, args...)
+		if err != nil {
+			return err
+		}
+		page = paged(all, func(e *webhook.Endpoint) int64 { return int64(e.Key) }, p)
+		return nil
+	})
+	return page, err
+}
+
+// CountWaiting implements store.Endpoints.
+func (d *DB) CountWaiting(ctx context.Context, tenant, id string, most int) (n int, oldest time.Time, err error) {
+	err = d.read(ctx, func(c *conn) error {
+		e, err := d.endpointByID(c, tenant, id)
+		if err != nil {
+			return err
+		}
+		_, err = c.one(`SELECT count(*), min(due) FROM (SELECT due FROM waiting WHERE endpoint = ? ORDER BY due LIMIT ?)`,
+			[]any{int64(e.Key), most}, func(s *sqlite3.Stmt) { n, oldest = s.ColumnInt(0), colTime(s, 1) })
+		return err
+	})
+	return n, oldest, err
+}
+
+// LoadSubscriptions implements store.Endpoints.
+func (d *DB) LoadSubscriptions(ctx context.Context) (all []*webhook.Endpoint, revisions map[string]int64, err error) {
+	revisions = map[string]int64{}
+	err = d.read(ctx, func(c *conn) error {
+		if all, err = d.endpoints(c, selectEndpoint+` ORDER BY n.num`); err != nil {
+			return err
+		}
+		return c.query(`SELECT id, rev FROM tenant`, nil, func(s *sqlite3.Stmt) error {
+			revisions[s.ColumnText(0)] = s.ColumnInt64(1)
+			return nil
+		})
+	})
+	return all, revisions, err
+}
+
+// resealAll seals anew what an old key sealed.
+func resealAll(c *conn, sealer Sealer) error {
+	type row struct {
+		endpoint int64
+		id       string
+		sealed   []byte
+	}
+	var secrets, headers []row
+	err := c.query(`SELECT endpoint, id, sealed FROM endpoint_secret`, nil, func(s *sqlite3.Stmt) error {
+		secrets = append(secrets, row{s.ColumnInt64(0), s.ColumnText(1), s.ColumnBlob(2, nil)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = c.query(`SELECT num, headers FROM endpoint WHERE headers IS NOT NULL`, nil, func(s *sqlite3.Stmt) error {
+		headers = append(headers, row{endpoint: s.ColumnInt64(0), sealed: s.ColumnBlob(1, nil)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	stale := func(r row) bool { return !sealer.NeedsReseal(r.sealed) }
+	for _, r := range slices.DeleteFunc(secrets, stale) {
+		sealed, err := reseal(sealer, r.sealed, secretRow(r.endpoint, r.id))
+		if err != nil {
+			return err
+		}
+		if err := c.exec(`UPDATE endpoint_secret SET sealed = ? WHERE endpoint = ? AND id = ?`, sealed, r.endpoint, r.id); err != nil {
+			return err
+		}
+	}
+	for _, r := range slices.DeleteFunc(headers, stale) {
+		sealed, err := reseal(sealer, r.sealed, headersRow(r.endpoint))
+		if err != nil {
+			return err
+		}
+		if err := c.exec(`UPDATE endpoint SET headers = ? WHERE num = ?`, sealed, r.endpoint); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func reseal(sealer Sealer, sealed, row []byte) ([]byte, error) {
+	plain, err := sealer.Open(sealed, row)
+	if err != nil {
+		return nil, fmt.Errorf("opening a secret with an old key: %w", err)
+	}
+	return sealer.Seal(plain, row)
+}
+
+// tenantWhere restricts a selection to a tenant, unless it is every one.
+func tenantWhere(tenant string) (string, []any) {
+	if tenant == store.TenantAll {
+		return "", nil
+	}
+	return ` AND t.id = ?`, []any{tenant}
+}
+
+// joinWords writes words separated by spaces.
+func joinWords[T ~string](all []T) string {
+	parts := make([]string, len(all))
+	for i, w := range all {
+		parts[i] = string(w)
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,337 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// scanBudget is how many rows one page of a list examines at most. A page that
+// reaches it is short and goes on where it stopped.
+const scanBudget = 20_000
+
+const selectEvent = `SELECT e.pos, (SELECT id FROM tenant WHERE num = e.tenant), (SELECT text FROM word WHERE num = e.type), e.id,
+	e.accepted_at, e.created_at, e.deliver_at, e.expires_at, e.ordering_key, e.deliveries, e.erased, e.tenant FROM event e WHERE `
+
+func (d *DB) scanEvent(s *sqlite3.Stmt) *webhook.Event {
+	e := &webhook.Event{
+		Tenant: s.ColumnText(1), Type: s.ColumnText(2), ID: s.ColumnText(3), ContentType: "application/json",
+		AcceptedAt: colTime(s, 4), CreatedAt: colTime(s, 5), DeliverAt: colTime(s, 6), ExpiresAt: colTime(s, 7),
+		OrderingKey: s.ColumnText(8), Deliveries: s.ColumnInt(9), Erased: colBool(s, 10),
+	}
+	if e.ID == "" {
+		e.ID = d.ids.Encode(webhook.PrefixEvent, e.AcceptedAt, s.ColumnInt64(0))
+	}
+	if e.CreatedAt.IsZero() {
+		e.CreatedAt = e.AcceptedAt
+	}
+	return e
+}
+
+// findEvent returns the position of an event by the caller's ID or ours.
+func (d *DB) findEvent(c *conn, tenant, id string) (int64, error) {
+	var pos int64
+	if own, err := d.ids.Decode(webhook.PrefixEvent, id); err == nil {
+		pos = own
+	} else {
+		var num int64
+		found, err := c.one(`SELECT num FROM tenant WHERE id = ?`, []any{tenant}, func(s *sqlite3.Stmt) { num = s.ColumnInt64(0) })
+		if err != nil || !found {
+			return 0, errors.Join(err, store.ErrNotFound)
+		}
+		found, err = c.one(`SELECT event FROM event_key WHERE hash = ?`, []any{eventKey(num, id)}, func(s *sqlite3.Stmt) { pos = s.ColumnInt64(0) })
+		if err != nil || !found {
+			return 0, errors.Join(err, store.ErrNotFound)
+		}
+	}
+	owner := ""
+	_, err := c.one(`SELECT (SELECT id FROM tenant WHERE num = e.tenant) FROM event e WHERE pos = ?`, []any{pos},
+		func(s *sqlite3.Stmt) { owner = s.ColumnText(0) })
+	if err != nil {
+		return 0, err
+	}
+	if owner == "" || (owner != tenant && tenant != store.TenantAll) {
+		return 0, store.ErrNotFound
+	}
+	return pos, nil
+}
+
+// GetEvent implements store.Events.
+func (d *DB) GetEvent(ctx context.Context, tenant, id string) (e *webhook.Event, err error) {
+	err = d.read(ctx, func(c *conn) error {
+		pos, err := d.findEvent(c, tenant, id)
+		if err != nil {
+			return err
+		}
+		if _, err = c.one(selectEvent+`e.pos = ?`, []any{pos}, func(s *sqlite3.Stmt) { e = d.scanEvent(s) }); err != nil {
+			return err
+		}
+		_, err = c.one(`SELECT data FROM event WHERE pos = ? AND erased = 0`, []any{pos},
+			func(s *sqlite3.Stmt) { e.Data = s.ColumnBlob(0, []byte{}) })
+		return err
+	})
+	return e, err
+}
+
+// ListEvents implements store.Events.
+func (d *DB) ListEvents(ctx context.Context, tenant string, f store.EventFilter, p store.Page) (store.Listed[*webhook.Event], error) {
+	var page store.Listed[*webhook.Event]
+	err := d.read(ctx, func(c *conn) error {
+		num, types, none, err := scope(c, tenant, f.Types)
+		if err != nil || none {
+			return err
+		}
+		walk := walk{table: "event e", column: "e.pos", stamp: "accepted_at", page: p, span: f.Span}
+		var rows []numbered[*webhook.Event]
+		last, more, err := walk.run(c, selectEvent, nil, func(s *sqlite3.Stmt) (bool, error) {
+			if num != 0 && s.ColumnInt64(11) != num {
+				return false, nil
+			}
+			if len(types) > 0 && !types[s.ColumnText(2)] {
+				return false, nil
+			}
+			if f.OrderingKey != "" && s.ColumnText(8) != f.OrderingKey {
+				return false, nil
+			}
+			rows = append(rows, numbered[*webhook.Event]{s.ColumnInt64(0), d.scanEvent(s)})
+			return true, nil
+		})
+		page = unnumber(listed(rows, position[*webhook.Event], p, last, more))
+		return err
+	})
+	return page, err
+}
+
+func position[T any](r numbered[T]) int64 { return r.num }
+
+func unnumber[T any](in store.Listed[numbered[T]]) store.Listed[T] {
+	out := store.Listed[T]{Next: in.Next, Prev: in.Prev, Items: make([]T, len(in.Items))}
+	for i, r := range in.Items {
+		out.Items[i] = r.value
+	}
+	return out
+}
+
+// scope resolves a tenant and the set of types; none is true when nothing can
+// match.
+func scope(c *conn, tenant string, types []string) (num int64, set map[string]bool, none bool, err error) {
+	if tenant != store.TenantAll {
+		found, err := c.one(`SELECT num FROM tenant WHERE id = ?`, []any{tenant}, func(s *sqlite3.Stmt) { num = s.ColumnInt64(0) })
+		if err != nil {
+			return 0, nil, false, err
+		}
+		if !found {
+			return 0, nil, true, nil
+		}
+	}
+	if len(types) > 0 {
+		set = map[string]bool{}
+		for _, t := range types {
+			set[t] = true
+		}
+	}
+	return num, set, false, nil
+}
+
+// walk reads a table clustered by position, newest or oldest first, within a
+// span of time and up to scanBudget rows.
+type walk struct {
+	table, column, stamp string
+	page                 store.Page
+	span                 store.Span
+}
+
+// run calls take for each row until the page is full; take tells whether it kept
+// the row. where holds further conditions with args.
+func (w walk) run(c *conn, sql string, args []any, take func(*sqlite3.Stmt) (bool, error)) (last int64, more bool, err error) {
+	low, high, err := w.bounds(c)
+	if err != nil {
+		return 0, false, err
+	}
+	up := w.page.Ascending != w.page.Backward
+	sql += w.column + ` >= ? AND ` + w.column + ` < ?`
+	args = append(args, low, high)
+	sql += ` ORDER BY ` + w.column
+	if !up {
+		sql += ` DESC`
+	}
+	kept, seen := 0, 0
+	stop := errors.New("page is full")
+	err = c.query(sql+` LIMIT ?`, append(args, scanBudget+1), func(s *sqlite3.Stmt) error {
+		if kept == w.page.Limit || seen == scanBudget {
+			more = true
+			return stop
+		}
+		seen++
+		last = s.ColumnInt64(0)
+		ok, err := take(s)
+		if ok {
+			kept++
+		}
+		return err
+	})
+	if errors.Is(err, stop) {
+		err = nil
+	}
+	return last, more, err
+}
+
+// bounds turns the page's start and the span into positions [low, high).
+func (w walk) bounds(c *conn) (low, high int64, err error) {
+	high = 1 << 60
+	if w.page.After != 0 {
+		if w.page.Ascending != w.page.Backward {
+			low = w.page.After + 1
+		} else {
+			high = w.page.After
+		}
+	}
+	if !w.span.Since.IsZero() {
+		at, err := w.seek(c, w.span.Since)
+		if err != nil {
+			return 0, 0, err
+		}
+		low = max(low, at)
+	}
+	if !w.span.Until.IsZero() {
+		at, err := w.seek(c, w.span.Until)
+		if err != nil {
+			return 0, 0, err
+		}
+		high = min(high, at)
+	}
+	return low, high, nil
+}
+
+// seek finds the first position whose stamp is not before at, by halving:
+// positions rise with acceptance.
+func (w walk) seek(c *conn, at time.Time) (int64, error) {
+	var low, high int64
+	_, err := c.one(`SELECT coalesce(min(pos), 1), coalesce(max(pos), 0) + 1 FROM `+w.table, nil, func(s *sqlite3.Stmt) {
+		low, high = s.ColumnInt64(0), s.ColumnInt64(1)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		var pos int64
+		var stamp time.Time
+		found, err := c.one(`SELECT pos, `+w.stamp+` FROM `+w.table+` WHERE pos >= ? ORDER BY pos LIMIT 1`, []any{middle}, func(s *sqlite3.Stmt) {
+			pos, stamp = s.ColumnInt64(0), colTime(s, 1)
+		})
+		if err != nil {
+			return 0, err
+		}
+		if found && pos < high && stamp.Before(at) {
+			low = pos + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// CountDeliveries implements store.Events.
+func (d *DB) CountDeliveries(ctx context.Context, tenant, event string) (map[contract.Status]int, error) {
+	counts := map[contract.Status]int{}
+	err := d.read(ctx, func(c *conn) error {
+		pos, err := d.findEvent(c, tenant, event)
+		if err != nil {
+			return err
+		}
+		first, end, err := deliveriesOf(c, pos)
+		if err != nil {
+			return err
+		}
+		return c.query(selectDelivery+`d.pos >= ? AND d.pos < ?`, []any{first, end}, func(s *sqlite3.Stmt) error {
+			counts[shownStatus(s)]++
+			return nil
+		})
+	})
+	return counts, err
+}
+
+// deliveriesOf returns the positions [first, end) of an event's deliveries.
+func deliveriesOf(c *conn, event int64) (first, end int64, err error) {
+	_, err = c.one(`SELECT first_delivery, deliveries FROM event WHERE pos = ?`, []any{event}, func(s *sqlite3.Stmt) {
+		first = s.ColumnInt64(0)
+		end = first + s.ColumnInt64(1)
+	})
+	return first, end, err
+}
+
+// CancelEvent implements store.Events.
+func (d *DB) CancelEvent(ctx context.Context, tenant, event string, now time.Time) (int, error) {
+	canceled := 0
+	err := d.writer.do(ctx, func(t *tx) error {
+		pos, err := d.findEvent(t.conn, tenant, event)
+		if errors.Is(err, store.ErrNotFound) {
+			return refuse(err)
+		}
+		if err != nil {
+			return err
+		}
+		first, end, err := deliveriesOf(t.conn, pos)
+		if err != nil {
+			return err
+		}
+		var refs []webhook.Ref
+		for ref := first; ref < end; ref++ {
+			ended, err := t.cancel(webhook.Ref(ref), webhook.WhyCanceled, now)
+			if err != nil {
+				return err
+			}
+			if ended {
+				refs = append(refs, webhook.Ref(ref))
+			}
+		}
+		canceled = len(refs)
+		if canceled > 0 {
+			t.change(store.Change{Tenant: tenant, Canceled: refs})
+		}
+		return nil
+	})
+	return canceled, err
+}
+
+// cancel ends a waiting delivery; false when it had ended.
+func (t *tx) cancel(ref webhook.Ref, why webhook.Reason, now time.Time) (bool, error) {
+	var endpoint, due int64
+	waits := false
+	_, err := t.one(`SELECT endpoint, next_at, status FROM delivery WHERE pos = ?`, []any{int64(ref)}, func(s *sqlite3.Stmt) {
+		endpoint, due = s.ColumnInt64(0), s.ColumnInt64(1)
+		waits = !statuses().word(s.ColumnInt64(2)).Final()
+	})
+	if err != nil || !waits {
+		return false, err
+	}
+	if err := t.leave(webhook.EndpointKey(endpoint), due, int64(ref)); err != nil {
+		return false, err
+	}
+	if err := t.unmark(ref); err != nil {
+		return false, err
+	}
+	return true, t.exec(`UPDATE delivery SET status=?, reason=?, next_at=NULL, finished_at=? WHERE pos=?`,
+		statuses().num(contract.StatusCanceled), reasons().num(why), now, int64(ref))
+}
+
+// EraseEventData implements store.Events.
+func (d *DB) EraseEventData(ctx context.Context, tenant, event string, now time.Time) error {
+	return d.writer.do(ctx, func(t *tx) error {
+		pos, err := d.findEvent(t.conn, tenant, event)
+		if errors.Is(err, store.ErrNotFound) {
+			return refuse(err)
+		}
+		if err != nil {
+			return err
+		}
+		return t.exec(`UPDATE event SET data = NULL, erased = 1 WHERE pos = ?`, pos)
+	})
+}

@@ -1,0 +1,97 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// janitorSlice is how many rows one piece of its work takes (N25).
+const janitorSlice = 100
+
+// janitor writes into rows what a mark on their endpoint already says: the
+// waiting deliveries of deleted endpoints end as canceled (B59, B61).
+type janitor struct {
+	db   *DB
+	wake chan struct{}
+	quit chan struct{}
+	done chan struct{}
+}
+
+func newJanitor(d *DB) *janitor {
+	return &janitor{db: d, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (j *janitor) start() {
+	j.nudge() // a restart may have cut its work
+	go j.loop()
+}
+
+func (j *janitor) stop() {
+	close(j.quit)
+	<-j.done
+}
+
+func (j *janitor) nudge() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (j *janitor) loop() {
+	defer close(j.done)
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.wake:
+		}
+		for {
+			n, err := j.runOnce()
+			if err != nil && !errors.Is(err, store.ErrClosed) {
+				j.db.cfg.Log.Warn("tidying up after deleted endpoints did not finish; it goes on later", "error", err)
+			}
+			if n == 0 || err != nil {
+				break
+			}
+			select {
+			case <-j.quit:
+				return
+			default:
+			}
+		}
+	}
+}
+
+// runOnce ends one slice of deliveries and returns how many.
+func (j *janitor) runOnce() (n int, err error) {
+	err = j.db.writer.do(context.Background(), func(t *tx) error {
+		type row struct {
+			ref webhook.Ref
+			at  time.Time
+		}
+		var rows []row
+		err := t.query(`SELECT w.pos, n.deleted_at FROM endpoint n JOIN waiting w ON w.endpoint = n.num WHERE n.deleted_at IS NOT NULL LIMIT ?`,
+			[]any{janitorSlice}, func(s *sqlite3.Stmt) error {
+				rows = append(rows, row{webhook.Ref(s.ColumnInt64(0)), colTime(s, 1)})
+				return nil
+			})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if _, err := t.cancel(r.ref, webhook.WhyEndpointDeleted, r.at); err != nil {
+				return err
+			}
+		}
+		n = len(rows)
+		return nil
+	})
+	return n, err
+}
