@@ -71,6 +71,15 @@ func TestStandard_ParseKey(t *testing.T) {
 	}
 }
 
+func TestStandard_KeyOfAnAlgorithmTheSchemeLacks(t *testing.T) {
+	t.Parallel()
+	s := lookup(t, "standardwebhooks", "")
+	s.Algorithms = []signature.Algorithm{signature.Ed25519}
+	if k, err := s.ParseKey(secretA); err == nil {
+		t.Errorf("an HMAC secret is read as %v", k)
+	}
+}
+
 func TestStandard_GeneratedSecretsParse(t *testing.T) {
 	t.Parallel()
 	s := lookup(t, "standardwebhooks", "")
@@ -82,6 +91,12 @@ func TestStandard_GeneratedSecretsParse(t *testing.T) {
 		if k := mustKey(t, s, text); k.Len() != n || !strings.HasPrefix(text, "whsec_") {
 			t.Errorf("%d bytes: %s", n, text)
 		}
+	}
+	// A reader may give little at a time.
+	whole, err1 := signature.GenerateSecret(bytes.NewReader(bytes.Repeat([]byte{0xfb}, 24)), "", 24)
+	slowly, err2 := signature.GenerateSecret(iotest.OneByteReader(bytes.NewReader(bytes.Repeat([]byte{0xfb}, 24))), "", 24)
+	if slowly != whole || err1 != nil || err2 != nil {
+		t.Errorf("slowly: %q, %v, want %q, %v", slowly, err2, whole, err1)
 	}
 	for _, n := range []int{-1, 0, 23, 65} {
 		if text, err := signature.GenerateSecret(bytes.NewReader(make([]byte, 100)), "whsec_", n); err == nil || text != "" {
@@ -131,9 +146,15 @@ func TestStandard_KeysAreRedacted(t *testing.T) {
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p"} {
 		fmt.Fprintf(&out, verb+verb+verb+"\n", k, &k, h)
+		if got := fmt.Sprintf(verb, k); got != k.String() && verb != "%p" {
+			t.Errorf("%s prints %s", verb, got)
+		}
 	}
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "key", k, "holder", h)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "key", k, "holder", h)
+	if got := slog.AnyValue(k).Resolve(); got.Kind() != slog.KindString || got.String() != k.String() {
+		t.Errorf("slog resolves it to %v", got)
+	}
 	for _, encode := range []func(any) ([]byte, error){json.Marshal, xml.Marshal} {
 		data, err := encode(k)
 		if err != nil {

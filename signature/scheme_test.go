@@ -38,25 +38,28 @@ func TestStandard_SchemesAreCopies(t *testing.T) {
 func TestStandard_ValidateRefuses(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*signature.Scheme){
-		"no text":               func(s *signature.Scheme) { s.Signed = "" },
-		"no body":               func(s *signature.Scheme) { s.Signed = "{id}.{t}" },
-		"two bodies":            func(s *signature.Scheme) { s.Signed = "{id}.{t}.{body}{body}" },
-		"two times":             func(s *signature.Scheme) { s.Signed = "{id}.{t}.{t}.{body}" },
-		"unknown placeholder":   func(s *signature.Scheme) { s.Signed = "{id}.{t}.{url}.{body}" },
-		"open brace":            func(s *signature.Scheme) { s.Signed = "{id}.{t}.{body}{t" },
-		"id unsigned":           func(s *signature.Scheme) { s.Signed = "{t}.{body}" },
-		"id without header":     func(s *signature.Scheme) { s.IDHeader = "" },
-		"time unsigned":         func(s *signature.Scheme) { s.Signed = "{id}.{body}" },
-		"time without header":   func(s *signature.Scheme) { s.TimestampHeader = "" },
-		"no signature header":   func(s *signature.Scheme) { s.SignatureHeader = "" },
-		"no algorithm":          func(s *signature.Scheme) { s.Algorithms = nil },
-		"unknown algorithm":     func(s *signature.Scheme) { s.Algorithms = []signature.Algorithm{"md5"} },
-		"unknown key form":      func(s *signature.Scheme) { s.KeyForm = "" },
-		"unknown form":          func(s *signature.Scheme) { s.Form = "xml" },
-		"no tolerance":          func(s *signature.Scheme) { s.Tolerance = 0 },
-		"negative tolerance":    func(s *signature.Scheme) { s.Tolerance = -1 },
-		"Ed25519 in hex":        func(s *signature.Scheme) { s.Form = signature.FormHex },
-		"two timestamps places": func(s *signature.Scheme) { s.Form = signature.FormTimestampedHex },
+		"no text":             func(s *signature.Scheme) { s.Signed = "" },
+		"no body":             func(s *signature.Scheme) { s.Signed = "{id}.{t}" },
+		"two bodies":          func(s *signature.Scheme) { s.Signed = "{id}.{t}.{body}{body}" },
+		"two IDs":             func(s *signature.Scheme) { s.Signed = "{id}.{t}.{id}.{body}" },
+		"two times":           func(s *signature.Scheme) { s.Signed = "{id}.{t}.{t}.{body}" },
+		"unknown placeholder": func(s *signature.Scheme) { s.Signed = "{id}.{t}.{url}.{body}" },
+		"open brace":          func(s *signature.Scheme) { s.Signed = "{id}.{t}.{body}{t" },
+		"id unsigned":         func(s *signature.Scheme) { s.Signed = "{t}.{body}" },
+		"id without header":   func(s *signature.Scheme) { s.IDHeader = "" },
+		"time unsigned":       func(s *signature.Scheme) { s.Signed = "{id}.{body}" },
+		"time without header": func(s *signature.Scheme) { s.TimestampHeader = "" },
+		"no signature header": func(s *signature.Scheme) { s.SignatureHeader = "" },
+		"no algorithm":        func(s *signature.Scheme) { s.Algorithms = nil },
+		"unknown algorithm":   func(s *signature.Scheme) { s.Algorithms = []signature.Algorithm{"md5"} },
+		"unknown key form":    func(s *signature.Scheme) { s.KeyForm = "" },
+		"unknown form":        func(s *signature.Scheme) { s.Form = "xml" },
+		"no tolerance":        func(s *signature.Scheme) { s.Tolerance = 0 },
+		"negative tolerance":  func(s *signature.Scheme) { s.Tolerance = -1 },
+		"Ed25519 in hex":      func(s *signature.Scheme) { s.Form = signature.FormHex },
+		"two timestamp places": func(s *signature.Scheme) {
+			s.Form, s.Algorithms = signature.FormTimestampedHex, []signature.Algorithm{signature.HMACSHA256}
+		},
 	} {
 		s := lookup(t, "standardwebhooks", "")
 		change(&s)

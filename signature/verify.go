@@ -146,7 +146,7 @@ func (s Scheme) parseSignatures(value string, c *claim) Reason {
 		switch {
 		case label == "v1":
 			s.addEntry(c, HMACSHA256, text)
-		case label == "v1a" && s.Form == FormStandard:
+		case label == "v1a":
 			s.addEntry(c, Ed25519, text)
 		case label == "t" && s.Form == FormTimestampedHex:
 			c.seconds = text

@@ -259,6 +259,21 @@ func TestStandard_OneTextForEachSignature(t *testing.T) {
 	}
 }
 
+// Labels of one form mean nothing in another, nor does an algorithm that the
+// scheme does not use.
+func TestStandard_ForeignEntriesAreSkipped(t *testing.T) {
+	t.Parallel()
+	standard, petify := lookup(t, "standardwebhooks", ""), lookup(t, "petify", "")
+	k := mustKey(t, standard, secretA)
+	req := signedRequest(t, standard, testMessage(), k)
+	req.Header.Set("webhook-signature", "t,1 "+req.Header.Get("webhook-signature"))
+	wantReason(t, standard.Verify(req, []signature.Key{k}, sentAt(), time.Minute), "")
+
+	req.Header.Set("webhook-signature", "v1a,"+strings.Repeat("A", 86)+"==")
+	wantReason(t, petify.Verify(req, []signature.Key{k}, sentAt(), time.Minute), "no_signature")
+	wantReason(t, standard.Verify(req, []signature.Key{k}, sentAt(), time.Minute), "no_match")
+}
+
 func TestReasonsHaveTexts(t *testing.T) {
 	t.Parallel()
 	texts := map[string]signature.Reason{}
