@@ -27,8 +27,20 @@ type Target struct {
 	ContractRevision string
 }
 
-// AcceptParams is one event with its deliveries. Slices are not kept after the
-// call returned.
+// DueAt is when deliveries of the event may go out, on the clock of due times.
+func (p *AcceptParams) DueAt() time.Time {
+	ready := p.Ready
+	if ready.IsZero() {
+		ready = p.Now
+	}
+	if wait := p.DeliverAt.Sub(p.Now); !p.DeliverAt.IsZero() && wait > 0 {
+		return ready.Add(wait)
+	}
+	return ready
+}
+
+// AcceptParams is one event with its deliveries. Data passes to the store and to
+// the lanes: the caller must not change it afterwards.
 type AcceptParams struct {
 	Tenant string
 	// Revision of the tenant's subscriptions that Targets was matched with
@@ -48,8 +60,11 @@ type AcceptParams struct {
 	ExpiresAt   time.Time
 	// Fingerprint is SHA-256 of the content as given; compared for a caller's ID.
 	Fingerprint [32]byte
-	// Now stamps the acceptance.
+	// Now stamps the acceptance, by the wall clock.
 	Now time.Time
+	// Ready is the same moment on the clock that due times run by (N20); zero
+	// takes Now. DeliverAt is put onto that clock by its distance from Now.
+	Ready time.Time
 }
 
 // AcceptResult is what came of one event.

@@ -161,7 +161,7 @@ func (t *tx) insertDelivery(p *store.AcceptParams, target store.Target, event, t
 	}
 	t.deliveryPos++
 	pos := t.deliveryPos
-	due := latest(p.Now, p.DeliverAt)
+	due := p.DueAt()
 	s, err := t.prepare(sqlInsertDelivery)
 	if err != nil {
 		return err
