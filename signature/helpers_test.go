@@ -25,8 +25,7 @@ func testMessage() signature.Message {
 }
 
 func reasonOf(err error) (signature.Reason, bool) {
-	var v *signature.VerifyError
-	if errors.As(err, &v) {
+	if v, ok := errors.AsType[*signature.VerifyError](err); ok {
 		return v.Reason, true
 	}
 	return "", false
