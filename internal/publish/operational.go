@@ -1,0 +1,40 @@
+package publish
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// MatchFunc finds the endpoints for an event; Registry.Match is one.
+type MatchFunc func(tenant, eventType string) (revision int64, targets []store.Target)
+
+// Operational prepares an event of the engine's own, to be accepted in the
+// transaction that causes it (N19): it has no ID of a caller's, and only
+// patterns that write its type or family out match it. data becomes JSON.
+// With no targets it is worth accepting all the same: the log shows it.
+func Operational(match MatchFunc, tenant, eventType string, data any, now time.Time) (store.AcceptParams, error) {
+	if !webhook.Operational(eventType) {
+		return store.AcceptParams{}, fmt.Errorf("preparing an operational event: %q is not one of their types", eventType)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(data); err != nil {
+		return store.AcceptParams{}, fmt.Errorf("encoding the operational event %s: %w", eventType, err)
+	}
+	revision, targets := match(tenant, eventType)
+	return store.AcceptParams{
+		Tenant:      tenant,
+		Revision:    revision,
+		Targets:     targets,
+		Type:        eventType,
+		Data:        bytes.TrimRight(text.Bytes(), "\n"),
+		ContentType: ContentTypeJSON,
+		Now:         now,
+	}, nil
+}
