@@ -75,6 +75,7 @@ type DB struct {
 	cfg     Config
 	lock    *os.File
 	ids     *webhook.IDCodec
+	idKey   []byte
 	writer  *writer
 	readers chan *conn
 	count   int // readers made
@@ -224,6 +225,7 @@ func (d *DB) prepareMeta(c *conn) (err error) {
 			return fmt.Errorf("making the default tenant: %w", err)
 		}
 	}
+	d.idKey = key
 	if d.ids, err = webhook.NewIDCodec(key); err != nil {
 		return err
 	}

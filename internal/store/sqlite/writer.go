@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -60,6 +61,8 @@ type writer struct {
 	dead     error // set once: every later op gets it
 
 	finished chan struct{}
+
+	commits, ops atomic.Int64 // for Stats
 
 	// state is what the writer knows of the database without reading it. Only
 	// its goroutine touches it.
@@ -242,6 +245,8 @@ func (w *writer) commit(batch []op) int {
 	results, changes, err := w.transact(batch)
 	switch {
 	case err == nil:
+		w.commits.Add(1)
+		w.ops.Add(int64(len(results)))
 		for _, c := range changes {
 			if w.db.cfg.OnChange != nil {
 				w.db.cfg.OnChange(c)
