@@ -77,7 +77,7 @@ func TestSendEvent_RefusesWhatIsNoJSON(t *testing.T) {
 func TestSendEvents_OneLineEach(t *testing.T) {
 	t.Parallel()
 	answer := `{"line":1,"id":"evt_1","status":202,"deliveries":2}` + "\n" +
-		`{"line":2,"status":422,"errors":[{"pointer":"/type","code":"invalid_field","detail":"no","allowed":["a","b"]}]}` + "\n"
+		`{"line":2,"status":422,"code":"invalid_field","errors":[{"pointer":"/type","code":"invalid_field","detail":"no","allowed":"a, b"}]}` + "\n"
 	c, requests := serve(t, http.StatusOK, nil, answer)
 	got, err := c.SendEvents(t.Context(), []client.NewEvent{
 		{Type: "click", Data: []byte("{\r\n\"a\":\"x\\ny\"\n}")}, {Type: "cl ick", Data: []byte("1")},
@@ -189,6 +189,8 @@ func TestPaths(t *testing.T) {
 		{"POST /v1/endpoints/x/pause", func() error { _, err := c.PauseEndpoint(ctx, "x"); return err }},
 		{"POST /v1/endpoints/x/resume", func() error { _, err := c.ResumeEndpoint(ctx, "x"); return err }},
 		{"POST /v1/endpoints/x/enable", func() error { _, err := c.EnableEndpoint(ctx, "x", client.ResumeNow); return err }},
+		{"POST /v1/endpoints/x/disable", func() error { _, err := c.DisableEndpoint(ctx, "x", "why"); return err }},
+		{"POST /v1/deliveries/d/cancel", func() error { _, err := c.CancelDelivery(ctx, "d"); return err }},
 		{"GET /v1/deliveries/d", func() error { _, err := c.GetDelivery(ctx, "d"); return err }},
 		{"POST /v1/tenants", func() error { _, err := c.CreateTenant(ctx, client.NewTenant{ID: "t"}); return err }},
 		{"DELETE /v1/tenants/t", func() error { return c.DeleteTenant(ctx, "t") }},
@@ -210,10 +212,10 @@ func TestPaths(t *testing.T) {
 	if r := (*requests)[6]; r.body != "" || r.header.Get("Content-Type") != "" {
 		t.Errorf("pause had a body: %+v", r)
 	}
-	if got := (*requests)[8].body; got != `{"resume":"now"}` {
-		t.Errorf("enable: %s", got)
+	if got := (*requests)[8].body + (*requests)[9].body; got != `{"resume":"now"}{"reason":"why"}` {
+		t.Errorf("enable and disable: %s", got)
 	}
-	if got := (*requests)[12].body; got != `{"scopes":null}` {
+	if got := (*requests)[14].body; got != `{"scopes":null}` {
 		t.Errorf("key: %s", got)
 	}
 }

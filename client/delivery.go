@@ -152,3 +152,9 @@ func (c *Client) ListDeliveries(ctx context.Context, f DeliveryFilter, p PageOpt
 func (c *Client) AllDeliveries(ctx context.Context, f DeliveryFilter, p PageOptions) iter.Seq2[Delivery, error] {
 	return listAll[Delivery](ctx, c, f.query(), p, "deliveries")
 }
+
+// CancelDelivery ends a waiting delivery; one request under way may still
+// deliver. One that has ended otherwise is refused with CodeConflict.
+func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error) {
+	return invoke[Delivery](ctx, c, newCall(http.MethodPost, "deliveries", id, "cancel"))
+}

@@ -28,8 +28,10 @@ type Endpoint struct {
 	State            EndpointState `json:"state"`
 	// StateReason says why it is not active: person, staff, switched_off, gone,
 	// no_success or failures_in_row.
-	StateReason string            `json:"state_reason,omitempty"`
-	StateSince  time.Time         `json:"state_since,omitzero"`
+	StateReason string    `json:"state_reason,omitempty"`
+	StateSince  time.Time `json:"state_since,omitzero"`
+	// Banner is a text for its owner when it is disabled.
+	Banner      string            `json:"banner,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	// Headers are the fixed request headers; their values are masked.
@@ -37,13 +39,14 @@ type Endpoint struct {
 	MaxInFlight int               `json:"max_in_flight,omitempty"`
 	Secrets     []SigningSecret   `json:"secrets,omitempty"`
 	// Secret is the signing secret in clear: only in the answer to the creation.
-	Secret    string         `json:"secret,omitempty"`
-	Health    EndpointHealth `json:"health,omitzero"`
-	Waiting   int            `json:"waiting"`
-	OldestDue time.Time      `json:"oldest_due_at,omitzero"`
-	Version   int64          `json:"version"`
-	CreatedAt time.Time      `json:"created_at"`
-	UpdatedAt time.Time      `json:"updated_at"`
+	Secret string         `json:"secret,omitempty"`
+	Health EndpointHealth `json:"health,omitzero"`
+	// Waiting counts the deliveries that wait, up to a bound; nil in lists.
+	Waiting   *int      `json:"waiting,omitempty"`
+	OldestDue time.Time `json:"oldest_due_at,omitzero"`
+	Version   int64     `json:"version"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // SigningSecret tells of a secret, not its text.
@@ -160,4 +163,14 @@ func (c *Client) EnableEndpoint(ctx context.Context, id string, resume Resume) (
 		return invoke[Endpoint](ctx, c, req)
 	}
 	return invokeJSON[Endpoint](ctx, c, req, map[string]Resume{"resume": resume})
+}
+
+// DisableEndpoint turns an endpoint off for staff; its owner may enable it
+// again. It needs an operator's key. The reason, in your own words, may be "".
+func (c *Client) DisableEndpoint(ctx context.Context, id, reason string) (Endpoint, error) {
+	req := newCall(http.MethodPost, "endpoints", id, "disable")
+	if reason == "" {
+		return invoke[Endpoint](ctx, c, req)
+	}
+	return invokeJSON[Endpoint](ctx, c, req, map[string]string{"reason": reason})
 }

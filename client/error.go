@@ -37,6 +37,7 @@ const (
 	CodePageTokenInvalid ErrorCode = "page_token_invalid"
 	CodeOverloaded       ErrorCode = "overloaded"
 	CodeNotReady         ErrorCode = "not_ready"
+	CodeInternal         ErrorCode = "internal"
 )
 
 // Error implements error.
@@ -64,29 +65,8 @@ type FieldError struct {
 	Pointer string    `json:"pointer"`
 	Code    ErrorCode `json:"code"`
 	Detail  string    `json:"detail"`
-	// Allowed says what would be right. A list is joined by commas.
-	Allowed Allowed `json:"allowed"`
-}
-
-// Allowed is a text; a list in the answer reads as one, joined by commas.
-type Allowed string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (a *Allowed) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) == nil {
-		*a = Allowed(text)
-		return nil
-	}
-	var list []any
-	if json.Unmarshal(data, &list) == nil {
-		parts := make([]string, len(list))
-		for i, v := range list {
-			parts[i] = fmt.Sprint(v)
-		}
-		*a = Allowed(strings.Join(parts, ", "))
-	}
-	return nil // whatever else it is, it must not hide the error itself
+	// Allowed says what would be right.
+	Allowed string `json:"allowed"`
 }
 
 // Error implements error: the detail and each field on one line.

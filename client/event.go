@@ -81,13 +81,15 @@ func (c *Client) SendEvent(ctx context.Context, e NewEvent) (Accepted, error) {
 type LineResult struct {
 	// Line counts from 1.
 	Line int    `json:"line"`
-	ID   string `json:"id"`
+	ID   string `json:"id,omitempty"`
 	// Status is what SendEvent would have got: 202, 200 for a repeat, or a refusal.
 	Status     int          `json:"status"`
 	Deliveries int          `json:"deliveries"`
-	Code       ErrorCode    `json:"code"`
-	Detail     string       `json:"detail"`
-	Errors     []FieldError `json:"errors"`
+	Code       ErrorCode    `json:"code,omitempty"`
+	Detail     string       `json:"detail,omitempty"`
+	Errors     []FieldError `json:"errors,omitempty"`
+	// FirstAcceptedAt tells with CodeConflictID when the ID was used before.
+	FirstAcceptedAt time.Time `json:"first_accepted_at,omitzero"`
 }
 
 // Accepted tells whether the line is durable.
@@ -98,11 +100,7 @@ func (r LineResult) Err() error {
 	if r.Accepted() {
 		return nil
 	}
-	code := r.Code
-	if code == "" && len(r.Errors) > 0 {
-		code = r.Errors[0].Code
-	}
-	return &Error{Status: r.Status, Code: code, Detail: r.Detail, Fields: r.Errors}
+	return &Error{Status: r.Status, Code: r.Code, Detail: r.Detail, Fields: r.Errors, FirstAcceptedAt: r.FirstAcceptedAt}
 }
 
 // SendEvents publishes up to 1,000 events in one request. They are accepted or
@@ -168,7 +166,7 @@ type Event struct {
 	ID     string `json:"id"`
 	Tenant string `json:"tenant"`
 	Type   string `json:"type"`
-	// Data is empty in lists, and once it was erased.
+	// Data is empty in lists, and null once it was erased.
 	Data        json.RawMessage `json:"data,omitempty"`
 	ContentType string          `json:"content_type,omitempty"`
 	CreatedAt   time.Time       `json:"created_at"`
@@ -176,6 +174,7 @@ type Event struct {
 	OrderingKey string          `json:"ordering_key,omitempty"`
 	DeliverAt   time.Time       `json:"deliver_at,omitzero"`
 	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
+	Erased      bool            `json:"erased,omitempty"`
 	Deliveries  DeliveryCounts  `json:"deliveries"`
 }
 
