@@ -37,6 +37,7 @@ bench-smoke: build ## run every benchmark once, and a small posthorn bench
 	@scripts/bench-smoke
 
 readme: ## run the commands of README.md
+	@scripts/deps curl
 	@go test -tags readme -count=1 -run '^TestReadme' ./internal/archtest
 
 crash: ## kill -9 the real binary under load and count what is lost
