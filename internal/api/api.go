@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/auth"
+	"github.com/posthorn/posthorn/internal/clock"
+	"github.com/posthorn/posthorn/internal/publish"
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// minCursorKey is the least length of Config.CursorKey in bytes.
+const minCursorKey = 32
+
+// Store is what the API needs of the store.
+type Store interface {
+	store.Events
+	store.Deliveries
+	store.Endpoints
+	store.Tenants
+	store.Keys
+}
+
+// Publisher accepts events; *publish.Publisher is one.
+type Publisher interface {
+	Publish(ctx context.Context, tenant string, events []publish.Event) ([]publish.Result, error)
+}
+
+// Authenticator says who asks and about which tenant; *auth.Authenticator is one.
+type Authenticator interface {
+	Authenticate(ctx context.Context, header string) (auth.Identity, error)
+	ResolveTenant(ctx context.Context, who auth.Identity, header string, across auth.Across) (string, error)
+	CheckTenant(ctx context.Context, id string) error
+}
+
+// Contracts finds contracts by name. Names is sorted.
+type Contracts interface {
+	Lookup(name string) (*contract.Contract, bool)
+	Names() []string
+}
+
+// Sent is what the requests of a delivery consist of.
+type Sent struct {
+	Body    []byte
+	Headers []SentHeader
+}
+
+// SentHeader is one header of a request; the value of a secret one is shown masked.
+type SentHeader struct {
+	webhook.Header
+	Secret bool
+}
+
+// Config is what the API is made of. Fields without a remark are required.
+type Config struct {
+	Store     Store
+	Publisher Publisher
+	// Match finds the endpoints of operational events (N19).
+	Match     publish.MatchFunc
+	Auth      Authenticator
+	Contracts Contracts
+	// DefaultContract is that of tenants that name none.
+	DefaultContract string
+	// Render puts together what a delivery sends. event is nil when it or its
+	// payload is gone (no body then), endpoint when it was deleted.
+	Render func(d *webhook.Delivery, event *webhook.Event, endpoint *webhook.Endpoint) (Sent, error)
+	Clock  *clock.Clock
+	// Rand is crypto/rand.Reader outside tests: secrets and keys come from it.
+	Rand io.Reader
+	// CursorKey authenticates list cursors: 32 random bytes or more. With another
+	// one, cursors that are in use end.
+	CursorKey []byte
+	// Limits of publishing.
+	Limits publish.Limits
+	// Ready are the checks of /readyz; may be empty.
+	Ready []Check
+	// Metrics answers /metrics; nil leaves the route out.
+	Metrics http.Handler
+	// PublicURL is where callers reach the server, for the document; "" leaves it out.
+	PublicURL string
+	// Version of the program, for the document.
+	Version string
+	// Dev lets endpoints on loopback be plain http where the contract wants https.
+	Dev bool
+	Log *slog.Logger
+}
+
+// API is the HTTP API. It is safe for concurrent use.
+type API struct {
+	cfg      Config
+	mux      *http.ServeMux
+	schemas  *registry
+	refusals map[webhook.Code]refusal
+	// document is the OpenAPI description.
+	document []byte
+}
+
+// New makes the API. It serves /v1, its aliases, /healthz, /readyz,
+// /openapi.json, /docs and, if given, /metrics; anything else is 404.
+func New(cfg Config) (*API, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("making the API: %w", err)
+	}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), schemas: newRegistry(), refusals: map[webhook.Code]refusal{}}
+	for _, row := range refusals() {
+		a.refusals[row.Code] = row
+	}
+	operations := a.operations()
+	for _, op := range operations {
+		a.mux.Handle(op.method+" "+op.path, a.serve(op))
+	}
+	if err := a.addDocs(); err != nil {
+		return nil, fmt.Errorf("making the API: %w", err)
+	}
+	document, err := a.describe(operations)
+	if err != nil {
+		return nil, fmt.Errorf("making the API: %w", err)
+	}
+	a.document = document
+	return a, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Store == nil || c.Publisher == nil || c.Match == nil || c.Auth == nil || c.Contracts == nil || c.Render == nil:
+		return errors.New("a part is missing")
+	case c.Clock == nil || c.Rand == nil || c.Log == nil:
+		return errors.New("clock, randomness or log is missing")
+	case len(c.CursorKey) < minCursorKey:
+		return fmt.Errorf("the cursor key has %d bytes; it needs %d", len(c.CursorKey), minCursorKey)
+	}
+	if _, ok := c.Contracts.Lookup(c.DefaultContract); !ok {
+		return errors.New("there is no contract of the default's name")
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/webhook"
+	"github.com/posthorn/posthorn/signature"
+)
+
+// apply validates the input against its contract and writes it into e. What the
+// input leaves out gets its default, except the secret and the switch, which stay
+// as they are. The returned secret is the one that e signs with afterwards if it
+// is new, else "".
+func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now time.Time) (newSecret string, err error) {
+	var found faults
+	promise, revision := a.contractFor(in.Contract, fallback, &found)
+	if promise == nil {
+		return "", found.problem()
+	}
+	address, err := webhook.ParseEndpointURL(in.URL, promise.URL.Schemes, a.cfg.Dev)
+	if err != nil {
+		found.urlFault("/url", err)
+	}
+	checkPatterns(in.Events, &found)
+	headers := a.headers(in.Headers, e.Headers, promise, &found)
+	checkMetadata(in.Metadata, &found)
+	checkText("/description", in.Description, &found)
+	if in.Secret != "" {
+		checkSecret(in.Secret, promise, &found)
+	}
+	if err := found.problem(); err != nil {
+		return "", err
+	}
+	e.URL, e.Events, e.Headers, e.Metadata = address, in.Events, headers, in.Metadata
+	e.Contract, e.ContractRevision = promise.Name, revision
+	e.Description, e.MaxInFlight = in.Description, in.MaxInFlight
+	if e.MaxInFlight == 0 {
+		e.MaxInFlight = webhook.DefaultMaxInFlight
+	}
+	return a.settleSecret(e, in.Secret, promise, now)
+}
+
+func (a *API) contractFor(name, fallback string, found *faults) (*contract.Contract, string) {
+	if name == "" {
+		name = fallback
+	}
+	promise, ok := a.cfg.Contracts.Lookup(name)
+	if !ok {
+		found.invalid("/contract", "there is no contract of this name", "one of "+strings.Join(a.cfg.Contracts.Names(), ", "))
+		return nil, ""
+	}
+	return promise, promise.Revision()
+}
+
+func (f *faults) urlFault(pointer string, err error) {
+	var bad *webhook.URLError
+	if errors.As(err, &bad) {
+		f.invalid(pointer, bad.Detail, bad.Allowed)
+		return
+	}
+	f.invalid(pointer, "it is no URL that can be sent to", "a URL such as https://example.com/webhooks")
+}
+
+func checkPatterns(patterns []string, found *faults) {
+	for i, p := range patterns {
+		if !webhook.ValidPattern(p) {
+			found.invalid("/events/"+strconv.Itoa(i), "it is no pattern", "a type such as link.created, a family such as link.*, or *; types are "+webhook.EventTypeForm)
+		}
+	}
+}
+
+// checkMetadata asks for texts that any store can keep.
+func checkMetadata(metadata map[string]string, found *faults) {
+	for name, text := range metadata {
+		checkText(pointerTo("/metadata", name), name+text, found)
+	}
+}
+
+func checkText(pointer, text string, found *faults) {
+	if strings.ContainsRune(text, 0) {
+		found.invalid(pointer, "it holds a NUL character", "a text without NUL")
+	}
+}
+
+// headers makes the list of headers, sorted by name. A masked value keeps the one
+// that is stored, so that what was read can be given back.
+func (a *API) headers(given map[string]string, stored []webhook.Header, promise *contract.Contract, found *faults) []webhook.Header {
+	list := make([]webhook.Header, 0, len(given))
+	for name, text := range given {
+		value := webhook.NewSecretText(text)
+		if text == webhook.Redacted {
+			i := slices.IndexFunc(stored, func(h webhook.Header) bool { return strings.EqualFold(h.Name, name) })
+			if i < 0 {
+				found.invalid(pointerTo("/headers", name), "its value is the mask, and there is no stored value for it to stand for", "the header's value")
+				continue
+			}
+			value = stored[i].Value
+		}
+		list = append(list, webhook.Header{Name: name, Value: value})
+	}
+	slices.SortFunc(list, func(a, b webhook.Header) int { return strings.Compare(a.Name, b.Name) })
+	for _, fault := range webhook.ValidateHeaders(list, reservedHeaders(promise)) {
+		at := "/headers"
+		if fault.Index != webhook.AllHeaders {
+			at = pointerTo(at, list[fault.Index].Name)
+		}
+		found.add(at, headerCode(fault.Reason), fault.Detail, fault.Allowed)
+	}
+	return list
+}
+
+func headerCode(reason webhook.HeaderReason) webhook.Code {
+	switch reason {
+	case webhook.HeadersTooMany:
+		return limitHeaders
+	case webhook.HeadersTooLarge:
+		return limitHeaderBytes
+	case webhook.HeaderName, webhook.HeaderProtected, webhook.HeaderRepeated, webhook.HeaderValue:
+		return webhook.CodeInvalidField
+	default:
+		return webhook.CodeInvalidField
+	}
+}
+
+// reservedHeaders are those that the contract sets on each request.
+func reservedHeaders(promise *contract.Contract) []string {
+	names := []string{promise.Signature.Header}
+	for _, h := range promise.Headers {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// checkSecret holds a caller's secret against the contract: its prefix and the
+// number of bytes behind it, or an Ed25519 key where the contract signs with one.
+// The contract's key form does not matter here: whichever bytes become the key,
+// the text is made of prefix and base64 (E2).
+func checkSecret(text string, promise *contract.Contract, found *faults) {
+	rule := promise.Secret
+	scheme := signature.Scheme{KeyForm: signature.KeyBase64, SecretPrefix: rule.Prefix}
+	for _, name := range promise.Signature.Algorithms {
+		scheme.Algorithms = append(scheme.Algorithms, signature.Algorithm(name))
+	}
+	allowed := rule.Prefix + " and the base64 of " + strconv.Itoa(rule.MinBytes) + " to " + strconv.Itoa(rule.MaxBytes) + " bytes"
+	if slices.Contains(scheme.Algorithms, signature.Ed25519) {
+		allowed += ", or an Ed25519 private key: whsk_ and the base64 of its 32 or 64 bytes"
+	}
+	key, err := scheme.ParseKey(text)
+	switch {
+	case err != nil:
+		found.invalid("/secret", "it is no signing secret of this contract", allowed)
+	case key.Algorithm() == signature.Ed25519:
+		if key.PublicText() == text {
+			found.invalid("/secret", "a public key can verify but not sign", allowed)
+		}
+	case !strings.HasPrefix(text, rule.Prefix):
+		found.invalid("/secret", "it does not begin with "+rule.Prefix, allowed)
+	case key.Len() < rule.MinBytes || key.Len() > rule.MaxBytes:
+		found.invalid("/secret", "it has too few or too many bytes", allowed)
+	}
+}
+
+// publicKey is the text that receivers verify with; "" unless the secret is an
+// Ed25519 key.
+func publicKey(secret webhook.SecretText) string {
+	key, err := signature.Scheme{Algorithms: []signature.Algorithm{signature.Ed25519}}.ParseKey(secret.Reveal())
+	if err != nil {
+		return ""
+	}
+	return key.PublicText()
+}
+
+// settleSecret gives e the caller's secret, or makes one if e has none.
+func (a *API) settleSecret(e *webhook.Endpoint, given string, promise *contract.Contract, now time.Time) (string, error) {
+	if given == "" && len(e.Secrets) > 0 {
+		return "", nil
+	}
+	if given == "" {
+		made, err := signature.GenerateSecret(a.cfg.Rand, promise.Secret.Prefix, promise.Secret.Bytes)
+		if err != nil {
+			return "", err
+		}
+		given = made
+	}
+	if len(e.Secrets) > 0 && e.Secrets[0].Text.Reveal() == given {
+		return "", nil
+	}
+	var random [10]byte
+	if _, err := io.ReadFull(a.cfg.Rand, random[:]); err != nil {
+		return "", err
+	}
+	e.Secrets = []webhook.SigningSecret{{
+		ID: webhook.RandomID(webhook.PrefixSecret, now, random), Text: webhook.NewSecretText(given), CreatedAt: now,
+	}}
+	return given, nil
+}
