@@ -125,7 +125,7 @@ func packages(t *testing.T) []listed {
 func expand(t *testing.T, text string) map[string]bool {
 	t.Helper()
 	set := map[string]bool{}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if !strings.HasPrefix(word, "<") {
 			set[word] = true
 			continue
