@@ -60,7 +60,8 @@ func rows() []row {
 		{"internal/config", "<nouns>", ""},
 		{"internal/app", "<seam> <verbs> <edges> internal/telemetry signature internal/seal internal/config internal/store/sqlite", "client internal/store/storetest"},
 		{"internal/cli/receiver", "signature", ""},
-		{"internal/cli", "contract signature client internal/webhook internal/clock internal/config internal/cli/receiver", ""},
+		{"internal/cli/demo", "signature client internal/clock internal/cli/receiver", ""},
+		{"internal/cli", "contract signature client internal/webhook internal/clock internal/config internal/cli/receiver internal/cli/demo", ""},
 		{"cmd/posthorn", "internal/clock internal/config internal/app internal/cli", ""},
 		// Around the code.
 		{"internal/archtest", "", ""},
