@@ -174,8 +174,7 @@ func (p *Publisher) handOver(accepted []store.AcceptResult) {
 }
 
 func resultOf(a *store.AcceptResult) Result {
-	var conflict *store.ConflictError
-	if errors.As(a.Err, &conflict) {
+	if conflict, ok := errors.AsType[*store.ConflictError](a.Err); ok {
 		return Result{Err: errors.Join(conflictProblem(conflict), conflict), FirstAcceptedAt: conflict.FirstAcceptedAt}
 	}
 	if a.Err != nil {

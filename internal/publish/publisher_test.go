@@ -259,7 +259,7 @@ func TestPublish_StoreErrors(t *testing.T) {
 		b.store.before = func(int, []store.AcceptParams) error { return err }
 		expect(t, b.publish(t, "default", `{"type":"a","data":1}`), want)
 	}
-	b.store.before = func(call int, _ []store.AcceptParams) error { return store.ErrUnknown }
+	b.store.before = func(int, []store.AcceptParams) error { return store.ErrUnknown }
 	events := make([]Event, maxBatch+1)
 	results, err := b.Publish(t.Context(), "default", events)
 	if err != nil {

@@ -107,7 +107,9 @@ func TestEngine_N19_StarNeverTakesOperationalEvents(t *testing.T) {
 func TestEngine_N19_OperationalEventsCanNotBePublished(t *testing.T) {
 	t.Parallel()
 	for _, eventType := range webhook.OperationalTypes() {
-		refused(t, []byte(`{"data":1,"type":"`+eventType+`"}`), webhook.CodeInvalidField)
+		if p := refused(t, []byte(`{"data":1,"type":"`+eventType+`"}`), webhook.CodeInvalidField); p.Fields[0].Pointer != "/type" {
+			t.Errorf("%s: %+v", eventType, p.Fields)
+		}
 	}
 	mustParse(t, `{"data":1,"type":"endpoint.painted"}`)
 }
