@@ -1,0 +1,31 @@
+// Command posthorn sends webhooks. All of it is in internal/cli; this file hands
+// it the machine: arguments, environment, streams, signals, and the server.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/posthorn/posthorn/internal/app"
+	"github.com/posthorn/posthorn/internal/cli"
+	"github.com/posthorn/posthorn/internal/config"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal kills as usual
+	executable, err := os.Executable()
+	if err != nil {
+		executable = os.Args[0]
+	}
+	os.Exit(cli.Run(ctx, &cli.Process{
+		Args: os.Args[1:], Env: os.LookupEnv, Executable: executable,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, NewServer: newServer,
+	}))
+}
+
+func newServer(settings config.Server, options cli.ServerOptions) (cli.Server, error) {
+	return app.New(settings, app.Options(options))
+}

@@ -1,0 +1,347 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/api"
+	"github.com/posthorn/posthorn/internal/auth"
+	"github.com/posthorn/posthorn/internal/clock"
+	"github.com/posthorn/posthorn/internal/config"
+	"github.com/posthorn/posthorn/internal/dispatch"
+	"github.com/posthorn/posthorn/internal/publish"
+	"github.com/posthorn/posthorn/internal/send"
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/store/sqlite"
+	"github.com/posthorn/posthorn/internal/telemetry"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// Options are what a server gets besides its settings.
+type Options struct {
+	Log *slog.Logger
+	// Stdout gets the lines that people should read at the start.
+	Stdout io.Writer
+	// Terminal tells that Stdout is one: only there is a new admin key shown.
+	Terminal bool
+	// Lookup reads the environment, for the proxy variables that are ignored.
+	Lookup func(string) (string, bool)
+	// Version stands in the User-Agent.
+	Version string
+}
+
+// App is a server as a whole.
+type App struct {
+	cfg      config.Server
+	opt      Options
+	log      *slog.Logger
+	clock    *clock.Clock
+	networks send.Networks
+	admin    webhook.SecretText
+	// contracts are fixed while the server runs.
+	contracts contracts
+
+	db         *sqlite.DB
+	registry   *publish.Registry
+	publisher  *publish.Publisher
+	dispatcher *dispatch.Dispatcher
+	sender     *send.Sender
+	deliverer  *deliverer
+	auth       *auth.Authenticator
+	listener   net.Listener
+	metrics    net.Listener
+	servers    []*http.Server
+
+	ended   chan struct{}
+	endOnce sync.Once
+	endErr  error
+}
+
+// New checks the settings. It touches neither disk nor network.
+func New(cfg config.Server, opt Options) (*App, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	networks, err := send.ParseNetworks(cfg.AllowNetworks)
+	if err != nil {
+		return nil, config.NewFault(err, "--allow-network: %s", err)
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Stdout == nil {
+		opt.Stdout = io.Discard
+	}
+	return &App{
+		cfg: cfg, opt: opt, log: opt.Log, clock: clock.Start(), networks: networks, registry: publish.NewRegistry(), contracts: builtinContracts(),
+		ended: make(chan struct{}),
+	}, nil
+}
+
+// Start opens storage, lanes and listeners, in that order, and returns when the
+// server answers. After an error nothing is left open.
+func (a *App) Start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			a.closeAll()
+		}
+	}()
+	a.warnOfProxies()
+	if err := a.openStore(ctx); err != nil {
+		return err
+	}
+	if err := a.listen(ctx); err != nil {
+		return err
+	}
+	if err := a.openLanes(ctx); err != nil {
+		return err
+	}
+	handler, err := a.newAPI()
+	if err != nil {
+		return err
+	}
+	if err := a.dispatcher.Start(ctx); err != nil {
+		return fmt.Errorf("starting the lanes: %w", err)
+	}
+	a.serve(a.listener, handler)
+	if a.metrics != nil {
+		a.serve(a.metrics, a.metricsHandler())
+	}
+	return nil
+}
+
+// openStore opens the data folder: keys, then the database.
+func (a *App) openStore(ctx context.Context) error {
+	admin, made, err := adminKey(&a.cfg)
+	if err != nil {
+		return err
+	}
+	a.admin = admin
+	keys, err := keyring(&a.cfg)
+	if err != nil {
+		return err
+	}
+	a.db, err = sqlite.Open(ctx, sqlite.Config{
+		Dir: a.cfg.Data, Sealer: keys, OnChange: a.changed, OnFatal: a.fatal, Now: a.clock.Wall(),
+		NoMigrate: a.cfg.NoMigrate, Log: a.log,
+	})
+	if err != nil {
+		return a.explainOpen(err)
+	}
+	a.tellAdminKey(made)
+	return nil
+}
+
+// explainOpen says what the person who starts the server can do about a data
+// folder that does not open.
+func (a *App) explainOpen(err error) error {
+	switch {
+	case errors.Is(err, sqlite.ErrInUse):
+		return config.NewFault(err, "The data folder %s is in use by another Posthorn server. Stop that one, or give this one another --data.", a.cfg.Data)
+	case errors.Is(err, sqlite.ErrWrongKey):
+		return config.NewFault(err, "The secrets in %s were encrypted with another key than POSTHORN_SECRETS_KEY (or secrets.key). Give the old one in POSTHORN_SECRETS_KEY_OLD.", a.cfg.Data)
+	case errors.Is(err, sqlite.ErrPending):
+		return config.NewFault(err, "The database in %s needs a migration. Start the server without --no-migrate.", a.cfg.Data)
+	default:
+		return config.NewFault(err, "The database in %s can't be opened: %s.", a.cfg.Data, err)
+	}
+}
+
+func (a *App) tellAdminKey(made bool) {
+	switch {
+	case !made:
+	case a.opt.Terminal:
+		_, _ = fmt.Fprintf(a.opt.Stdout, "Admin key (kept in %s): %s\n", a.cfg.AdminKeyPath(), a.admin.Reveal())
+	default:
+		_, _ = fmt.Fprintf(a.opt.Stdout, "A new admin key is in %s\n", a.cfg.AdminKeyPath())
+	}
+}
+
+func (a *App) warnOfProxies() {
+	if a.opt.Lookup == nil {
+		return
+	}
+	if set := send.ProxyVariables(a.opt.Lookup); len(set) > 0 {
+		a.log.Warn("proxy variables of the environment are ignored: webhooks go out directly", "variables", set)
+	}
+}
+
+// openLanes builds everything between the API and the wire.
+func (a *App) openLanes(ctx context.Context) error {
+	a.sender = send.New(send.Config{Allow: a.networks, Own: a.ownListeners, Wall: a.clock.Wall})
+	a.deliverer = &deliverer{sender: a.sender, clock: a.clock, userAgent: userAgent(a.opt.Version), contracts: a.contracts}
+	a.dispatcher = dispatch.New(dispatch.Config{
+		Store: a.db, Send: a.deliverer, Contracts: a.contracts.find, Match: a.registry.Match, Clock: a.clock,
+		Random: randomFloat, TimeLapse: a.cfg.TimeLapse, Log: a.log,
+	})
+	a.publisher = publish.New(publish.Config{
+		Store: a.db, Registry: a.registry, Clock: a.clock, Offer: a.dispatcher.Offer, Unknown: a.dispatcher.Reread,
+	})
+	var err error
+	a.auth, err = auth.New(auth.Config{Keys: a.db, Tenants: a.db, AdminKey: a.admin.Reveal(), Clock: a.clock, Log: a.log})
+	if err != nil {
+		return config.NewFault(err, "The admin key can't be used: %s.", err)
+	}
+	endpoints, revisions, err := a.db.LoadSubscriptions(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the endpoints: %w", err)
+	}
+	a.registry.Load(endpoints, revisions)
+	a.dispatcher.Load(endpoints)
+	a.auth.Start()
+	return nil
+}
+
+// changed takes a commit's change to all who hold things in memory, before the
+// change's caller is answered (N2).
+func (a *App) changed(c store.Change) {
+	if a.dispatcher == nil {
+		return // still opening: nothing is held yet
+	}
+	a.registry.Apply(c)
+	a.auth.Apply(c)
+	a.dispatcher.Apply(c)
+	if c.EndpointDeleted != 0 {
+		a.deliverer.forget(c.EndpointDeleted)
+	}
+}
+
+// fatal ends the process after the database closed itself (N1): a supervisor
+// starts it anew, and the database is read from what is durable.
+func (a *App) fatal(cause error) {
+	a.end(fmt.Errorf("the database failed: %w", cause))
+}
+
+func (a *App) end(err error) {
+	a.endOnce.Do(func() {
+		a.endErr = err
+		close(a.ended)
+	})
+}
+
+// newAPI makes the HTTP surface.
+func (a *App) newAPI() (http.Handler, error) {
+	return api.New(api.Config{
+		Store: a.db, Publisher: a.publisher, Match: a.registry.Match, Auth: a.auth, Contracts: a.contracts,
+		DefaultContract: contract.Standard, Render: a.deliverer.render, Clock: a.clock, Rand: rand.Reader,
+		CursorKey: a.db.DeriveKey("list cursors"), Limits: a.limits(), Ready: a.checks(), Metrics: telemetry.Handler(a.snapshot),
+		PublicURL: a.publicURL(), Version: a.opt.Version, Dev: a.cfg.Dev, Log: a.log,
+	})
+}
+
+// limits of publishing: an ID that we could have made ourselves is refused.
+func (a *App) limits() publish.Limits { return publish.Limits{IsOwn: a.db.OwnsID} }
+
+// Wait returns when the server has ended: nil after Stop, else why.
+func (a *App) Wait() error {
+	<-a.ended
+	return a.endErr
+}
+
+// Stop drains and closes: no new claims, attempts under way may end within the
+// grace or until ctx ends.
+func (a *App) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.ShutdownGrace)
+	defer cancel()
+	var g errgroup.Group
+	for _, s := range a.servers {
+		g.Go(func() error {
+			if err := s.Shutdown(ctx); err != nil {
+				return s.Close()
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		if a.dispatcher == nil {
+			return nil
+		}
+		return a.dispatcher.Drain(ctx)
+	})
+	err := g.Wait()
+	a.closeAll()
+	a.end(nil)
+	return err
+}
+
+func (a *App) closeAll() {
+	if a.auth != nil {
+		a.auth.Stop()
+	}
+	for _, l := range []net.Listener{a.listener, a.metrics} {
+		if l != nil {
+			_ = l.Close() // a server may have closed it before
+		}
+	}
+	if a.db != nil {
+		if err := a.db.Close(); err != nil {
+			a.log.Error("closing the database", "error", err)
+		}
+	}
+	if a.sender != nil {
+		a.sender.Close()
+	}
+}
+
+// Addr is the address of the API, host:port with the real port.
+func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// AdminKey is the admin key, given or made.
+func (a *App) AdminKey() string { return a.admin.Reveal() }
+
+func (a *App) publicURL() string {
+	if a.cfg.PublicURL != "" {
+		return a.cfg.PublicURL
+	}
+	return "http://" + a.Addr()
+}
+
+// ownListeners are the addresses that no webhook may reach (N28).
+func (a *App) ownListeners() []netip.AddrPort {
+	var own []netip.AddrPort
+	for _, l := range []net.Listener{a.listener, a.metrics} {
+		if l == nil {
+			continue
+		}
+		if addr, err := netip.ParseAddrPort(l.Addr().String()); err == nil {
+			own = append(own, addr)
+		}
+	}
+	return own
+}
+
+// checks are what /readyz asks.
+func (a *App) checks() []api.Check {
+	return []api.Check{
+		{Name: "store", Run: a.db.Ping},
+		{Name: "lanes", Run: func(context.Context) error { return lanesMove(a.dispatcher.Stats(), a.clock.Now()) }},
+	}
+}
+
+// stuckAfter is how long nothing may be recorded while something is due.
+const stuckAfter = time.Minute
+
+// lanesMove tells whether deliveries go on: something that is due for long while
+// nothing was recorded for as long is a stop.
+func lanesMove(s dispatch.Stats, now time.Time) error {
+	switch {
+	case !s.Running:
+		return errors.New("no deliveries are being made")
+	case s.OldestDue > stuckAfter && now.Sub(s.LastProgress) > stuckAfter:
+		return errors.New("deliveries are due and none was made for over a minute")
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/posthorn/posthorn/internal/config"
+	"github.com/posthorn/posthorn/internal/seal"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// secretsKeyFile holds the key that encrypts secrets at rest, where the
+// environment gives none.
+const secretsKeyFile = "secrets.key"
+
+// adminKey returns the admin key: the environment's, else the data folder's,
+// else a new one that is kept there. made is true in the last case.
+func adminKey(cfg *config.Server) (key webhook.SecretText, made bool, err error) {
+	if !cfg.Secrets.AdminKey.IsZero() {
+		return cfg.Secrets.AdminKey, false, nil
+	}
+	text, made, err := keptKey(cfg.AdminKeyPath(), "pha_")
+	if err != nil {
+		return webhook.SecretText{}, false, fmt.Errorf("reading the admin key: %w", err)
+	}
+	if len(text) < 32 || len(text) > 256 {
+		return webhook.SecretText{}, false, config.NewFault(nil, "%s holds no admin key: it must have 32 to 256 characters", cfg.AdminKeyPath())
+	}
+	return webhook.NewSecretText(text), made, nil
+}
+
+// keyring returns the keys that encrypt secrets at rest.
+func keyring(cfg *config.Server) (*seal.Keyring, error) {
+	text := cfg.Secrets.SecretsKey.Reveal()
+	where := "POSTHORN_SECRETS_KEY"
+	if text == "" {
+		var err error
+		where = filepath.Join(cfg.Data, secretsKeyFile)
+		if text, _, err = keptKey(where, ""); err != nil {
+			return nil, fmt.Errorf("reading the secrets key: %w", err)
+		}
+	}
+	current, err := seal.ParseKey(text)
+	if err != nil {
+		return nil, config.NewFault(err, "%s must be 32 bytes in base64", where)
+	}
+	var old [][]byte
+	for _, o := range cfg.Secrets.SecretsKeyOld {
+		key, err := seal.ParseKey(o.Reveal())
+		if err != nil {
+			return nil, config.NewFault(err, "POSTHORN_SECRETS_KEY_OLD must hold keys of 32 bytes in base64, separated by commas")
+		}
+		old = append(old, key)
+	}
+	return seal.New(current, old...)
+}
+
+// keptKey reads a key from a file, or makes one of 32 random bytes in base64 and
+// keeps it there, readable to its owner alone.
+func keptKey(path, prefix string) (text string, made bool, err error) {
+	have, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(have)), false, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", false, err
+	}
+	random := make([]byte, 32)
+	if _, err := rand.Read(random); err != nil {
+		return "", false, err
+	}
+	encoding := base64.StdEncoding
+	if prefix != "" {
+		encoding = base64.RawURLEncoding
+	}
+	text = prefix + encoding.EncodeToString(random)
+	return text, true, writeKept(path, text)
+}
+
+// writeKept writes a key so that it is durable before anything is sealed with it.
+func writeKept(path, text string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteString(text + "\n"); err != nil {
+		return err
+	}
+	return f.Sync()
+}
