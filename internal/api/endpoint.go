@@ -110,11 +110,16 @@ func (a *API) createEndpoint(c *call) (reply, error) {
 	return a.addEndpoint(c, "", &in)
 }
 
-// addEndpoint creates an endpoint; id "" lets the store give one.
+// addEndpoint creates an endpoint; for the id "" it makes one.
 func (a *API) addEndpoint(c *call, id string, in *endpointInput) (reply, error) {
 	t, err := a.cfg.Store.GetTenant(c.r.Context(), c.tenant)
 	if err != nil {
 		return reply{}, err
+	}
+	if id == "" {
+		if id, err = a.newID(webhook.PrefixEndpoint, c.now); err != nil {
+			return reply{}, err
+		}
 	}
 	e := &webhook.Endpoint{
 		ID: id, Tenant: c.tenant, State: webhook.EndpointActive, StateSince: c.now, Version: 1, CreatedAt: c.now, UpdatedAt: c.now,

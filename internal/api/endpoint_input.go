@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -191,12 +192,18 @@ func (a *API) settleSecret(e *webhook.Endpoint, given string, promise *contract.
 	if len(e.Secrets) > 0 && e.Secrets[0].Text.Reveal() == given {
 		return "", nil
 	}
-	var random [10]byte
-	if _, err := io.ReadFull(a.cfg.Rand, random[:]); err != nil {
+	id, err := a.newID(webhook.PrefixSecret, now)
+	if err != nil {
 		return "", err
 	}
-	e.Secrets = []webhook.SigningSecret{{
-		ID: webhook.RandomID(webhook.PrefixSecret, now, random), Text: webhook.NewSecretText(given), CreatedAt: now,
-	}}
+	e.Secrets = []webhook.SigningSecret{{ID: id, Text: webhook.NewSecretText(given), CreatedAt: now}}
 	return given, nil
+}
+
+func (a *API) newID(prefix string, now time.Time) (string, error) {
+	var random [10]byte
+	if _, err := io.ReadFull(a.cfg.Rand, random[:]); err != nil {
+		return "", fmt.Errorf("making an ID: %w", err)
+	}
+	return webhook.RandomID(prefix, now, random), nil
 }

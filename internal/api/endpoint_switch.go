@@ -11,7 +11,7 @@ import (
 )
 
 type enableInput struct {
-	Resume string `json:"resume,omitempty" doc:"What becomes of the deliveries that waited: backlog sends them all, oldest first." enum:"backlog" default:"\"backlog\"" example:"backlog"`
+	Resume string `json:"resume,omitempty" doc:"What becomes of the deliveries that waited: backlog sends them all, oldest first." enum:"backlog" default:"backlog" example:"backlog"`
 }
 
 type disableInput struct {

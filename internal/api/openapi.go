@@ -16,17 +16,36 @@ import (
 // object is a part of the document.
 type object map[string]any
 
+// paths print in the order of the table.
+type paths []struct {
+	path string
+	item object
+}
+
+func (p *paths) item(path string) object {
+	for _, one := range *p {
+		if one.path == path {
+			return one.item
+		}
+	}
+	*p = append(*p, struct {
+		path string
+		item object
+	}{path, object{}})
+	return (*p)[len(*p)-1].item
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p paths) MarshalJSON() ([]byte, error) {
+	return marshalInOrder(len(p), func(i int) (string, any) { return p[i].path, p[i].item })
+}
+
 // describe makes the OpenAPI 3.1 document of the operations.
 func (a *API) describe(operations []*operation) ([]byte, error) {
 	problem := a.schemas.of(reflect.TypeFor[wireProblem]())
-	paths := map[string]object{}
+	var described paths
 	for _, op := range operations {
-		item := paths[op.path]
-		if item == nil {
-			item = object{}
-			paths[op.path] = item
-		}
-		item[strings.ToLower(op.method)] = a.describeOperation(op, problem)
+		described.item(op.path)[strings.ToLower(op.method)] = a.describeOperation(op, problem)
 	}
 	var problems, groups []object
 	for _, row := range refusals() {
@@ -44,7 +63,7 @@ func (a *API) describe(operations []*operation) ([]byte, error) {
 		},
 		"tags":       groups,
 		"x-problems": problems,
-		"paths":      paths,
+		"paths":      described,
 		"security":   []object{{"key": []string{}}},
 		"components": object{
 			"schemas": a.schemas.components,

@@ -72,7 +72,7 @@ type body struct {
 	timeout time.Duration
 	// bound, if set, gives a request's limit and the refusal of what is over it.
 	bound func(*http.Request) (limit int64, refusal error)
-	// optional bodies may be absent, which means {}.
+	// optional is true when {}, and so no body at all, is a right one.
 	optional bool
 	example  any
 	// lines describes a line of an NDJSON body, for the document only.
@@ -114,7 +114,7 @@ const (
 )
 
 // bodyOf makes the body of an operation out of the Go type that it is decoded
-// into. Where no member is required, the body may be absent.
+// into.
 func (g *registry) bodyOf(t reflect.Type, example any) *body {
 	s := g.request(t)
 	return &body{

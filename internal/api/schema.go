@@ -84,17 +84,23 @@ type properties []property
 
 // MarshalJSON implements json.Marshaler.
 func (p properties) MarshalJSON() ([]byte, error) {
+	return marshalInOrder(len(p), func(i int) (string, any) { return p[i].name, p[i].schema })
+}
+
+// marshalInOrder writes an object whose members have an order.
+func marshalInOrder(n int, member func(int) (string, any)) ([]byte, error) {
 	out := []byte{'{'}
-	for i, member := range p {
+	for i := range n {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		value, err := json.Marshal(member.schema)
+		name, v := member(i)
+		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		out = append(strconv.AppendQuote(out, member.name), ':')
-		out = append(out, value...)
+		out = append(strconv.AppendQuote(out, name), ':')
+		out = append(out, text...)
 	}
 	return append(out, '}'), nil
 }
@@ -144,8 +150,8 @@ func texts[T ~string](values []T) []string {
 //	json      name; omitempty or omitzero makes the member optional, a pointer
 //	          without either makes it nullable
 //	doc       description
-//	example   a value as JSON, or a plain text
-//	default   a value as JSON: what an absent member means
+//	example   a value: a text as it stands, anything else as JSON
+//	default   likewise: what an absent member means
 //	enum      the values of a closed set, by comma; checked
 //	min, max  bounds of a text's length, a number, an array's or object's size
 //	pattern, form   regular expression, and what it means in words
@@ -227,10 +233,10 @@ func applyTags(s *schema, tag reflect.StructTag) {
 		s.Format = "password"
 	}
 	if text, ok := tag.Lookup("example"); ok {
-		s.Examples = []any{value(text)}
+		s.Examples = []any{s.value(text)}
 	}
 	if text, ok := tag.Lookup("default"); ok {
-		s.Default = value(text)
+		s.Default = s.value(text)
 	}
 	for _, name := range []string{"enum", "min", "max", "pattern", "form", "limit"} {
 		if text, ok := tag.Lookup(name); ok {
@@ -249,11 +255,14 @@ func applyTags(s *schema, tag reflect.StructTag) {
 	}
 }
 
-// value reads a tag's value: JSON, or a plain text.
-func value(text string) any {
-	var v any
-	if json.Unmarshal([]byte(text), &v) != nil {
+// value reads a tag's value: of a text as it stands, of anything else as JSON.
+func (s *schema) value(text string) any {
+	if s.kind() == typeString && (text != "null" || !s.nullable()) {
 		return text
+	}
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		panic(fmt.Sprintf("api: a tag's value is no JSON: %v", err))
 	}
 	return v
 }

@@ -204,7 +204,9 @@ func (a *API) readRequest(c *call) error {
 // readBody reads the whole body, within its limit and its time.
 func (a *API) readBody(c *call) error {
 	spec := c.op.body
-	if c.r.ContentLength == 0 && spec.optional {
+	// No body means {} and needs no type, except in publishing.
+	mayLack := spec.schema != nil
+	if c.r.ContentLength == 0 && mayLack {
 		c.body = []byte("{}")
 		return nil
 	}
@@ -222,7 +224,7 @@ func (a *API) readBody(c *call) error {
 	// reading it: a missing type is judged afterwards, a wrong one at once.
 	given := c.r.Header.Get("Content-Type")
 	mediaErr := checkMediaType(given, spec.types)
-	if mediaErr != nil && (given != "" || !spec.optional) {
+	if mediaErr != nil && (given != "" || !mayLack) {
 		return mediaErr
 	}
 	read, err := a.readAll(c, limit, spec.timeout)
@@ -232,7 +234,7 @@ func (a *API) readBody(c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(read) == 0 && spec.optional {
+	if len(read) == 0 && mayLack {
 		c.body = []byte("{}")
 		return nil
 	}
