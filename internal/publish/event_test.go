@@ -211,6 +211,7 @@ func TestFault_B87_EveryKindOfBodyIsTakenWholeOrRefused(t *testing.T) {
 		"encoded surrogate": "{\"type\":\"a\",\"data\":\"\xED\xA0\x80\"}",
 		"deep":              deep,
 		"deep in data":      `{"type":"a","data":` + deep + `}`,
+		"one too deep":      `{"type":"a","data":` + strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1) + `}`,
 		"cut":               `{"type":"a","data":{"n":1}`,
 		"member twice":      `{"type":"a","data":1,"data":1}`,
 		"twice, escaped":    `{"type":"a","data":1,"d\u0061ta":1}`,
@@ -229,6 +230,9 @@ func TestFault_B87_EveryKindOfBodyIsTakenWholeOrRefused(t *testing.T) {
 		if len(p.Detail) < 20 {
 			t.Errorf("%s: no reason: %q", name, p.Detail)
 		}
+	}
+	if p := refused(t, []byte("\xEF\xBB\xBF{}"), webhook.CodeInvalidBody); !strings.Contains(p.Detail, "byte order mark") {
+		t.Errorf("the byte order mark is not named: %s", p.Detail)
 	}
 	for _, data := range []string{
 		"null", "[]", `""`, "0", "-0.0e-0", "true", `"x"`, strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth),

@@ -37,7 +37,7 @@ func TestParseLines_OneResultALine(t *testing.T) {
 func TestParseLines_Limits(t *testing.T) {
 	t.Parallel()
 	line := `{"type":"a","data":1}` + "\n"
-	if lines, err := ParseLines([]byte(strings.Repeat(line, MaxLines)+"\n\n"), Limits{}, noon); err != nil || len(lines) != MaxLines {
+	if lines, err := ParseLines([]byte("\n\n"+strings.Repeat(line, MaxLines)+"\n\n"), Limits{}, noon); err != nil || len(lines) != MaxLines {
 		t.Fatalf("%d lines: %d, %v", MaxLines, len(lines), err)
 	}
 	_, err := ParseLines([]byte(strings.Repeat(line, MaxLines+1)), Limits{}, noon)

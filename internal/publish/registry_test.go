@@ -162,6 +162,8 @@ func TestEngine_N2_ChangesHoldFromTheNextMatchOn(t *testing.T) {
 	if _, targets := r.Match("default", "b"); targets[0].ContractRevision != "r2" {
 		t.Fatal("the promise's new revision is not seen")
 	}
+	step(store.Change{Tenant: "default", Revision: 5, Endpoint: endpoint(-1, "default", "a")}, 5, []webhook.EndpointKey{-1, 1}, []webhook.EndpointKey{2})
+	step(store.Change{Tenant: "default", Revision: 5, EndpointDeleted: -1}, 5, []webhook.EndpointKey{1}, []webhook.EndpointKey{2})
 	step(store.Change{Tenant: "default", KeyRevoked: "k"}, 5, []webhook.EndpointKey{1}, []webhook.EndpointKey{2})
 	step(store.Change{Tenant: "acme", Revision: 9, Endpoint: endpoint(3, "acme", "*")}, 5, []webhook.EndpointKey{1}, []webhook.EndpointKey{2})
 	step(store.Change{Tenant: "default", Revision: 6, EndpointDeleted: 1}, 6, none, []webhook.EndpointKey{2})
