@@ -11,7 +11,8 @@ func standard(t testing.TB) *Contract {
 	t.Helper()
 	c, ok := Builtin(Standard)
 	if !ok {
-		_, err := Parse(standardYAML)
+		text, _ := BuiltinYAML(Standard)
+		_, err := Parse(text)
 		t.Fatalf("the built-in contract does not parse: %v", err)
 	}
 	return c

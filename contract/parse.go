@@ -1,108 +1,184 @@
 package contract
 
 import (
-	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 )
 
-//go:embed standard.yaml
-var standardYAML []byte //nolint:gochecknoglobals // because go:embed needs a variable; nothing writes it
+//go:embed standard.yaml signals.yaml elido.yaml petify.yaml
+var builtinFiles embed.FS //nolint:gochecknoglobals // because go:embed needs a variable; nothing writes it
 
-// Builtin names of contracts that come with the product.
+// Standard is the name of the default contract.
 const Standard = "standard"
 
-// MaxTimeout is the longest time-out a contract may have (N7).
-const MaxTimeout = 60 * time.Second
+// BuiltinNames lists the contracts that come with the product.
+func BuiltinNames() []string { return []string{"elido", "petify", "signals", Standard} }
+
+// BuiltinYAML returns the file of a built-in contract; false if there is none.
+func BuiltinYAML(name string) ([]byte, bool) {
+	if !slices.Contains(BuiltinNames(), name) {
+		return nil, false
+	}
+	text, err := builtinFiles.ReadFile(name + ".yaml")
+	return text, err == nil
+}
 
 // Builtin returns a built-in contract by name; false if there is none.
 func Builtin(name string) (*Contract, bool) {
-	if name != Standard {
+	text, ok := BuiltinYAML(name)
+	if !ok {
 		return nil, false
 	}
-	c, err := Parse(standardYAML)
-	if err != nil {
-		return nil, false // TestBuiltin_Parses proves that this can't be
-	}
-	return c, true
+	c, err := Parse(text)
+	return c, err == nil // TestBuiltin_Parses proves that they parse
 }
 
-// Parse reads one contract from YAML (apiVersion 1) and validates it. Unknown
-// fields are refused.
-func Parse(text []byte) (*Contract, error) {
-	var c Contract
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(&c); err != nil {
-		return nil, fmt.Errorf("reading a contract: %w", err)
+// Fault is one thing that is wrong with a contract's file.
+type Fault struct {
+	// Path names the field, such as schedule.waits[2]; "" for the file.
+	Path string
+	// Line in the file, from 1; 0 where it is not known.
+	Line int
+	// Text says what is wrong and what is allowed.
+	Text string
+}
+
+// InvalidError lists every fault of a contract's file.
+type InvalidError struct{ Faults []Fault }
+
+// Error implements error: one line for each fault.
+func (e *InvalidError) Error() string {
+	lines := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		if f.Line > 0 {
+			lines[i] = fmt.Sprintf("line %d: ", f.Line)
+		}
+		if f.Path != "" {
+			lines[i] += f.Path + ": "
+		}
+		lines[i] += f.Text
 	}
-	if err := c.Validate(); err != nil {
-		return nil, err
+	return strings.Join(lines, "\n")
+}
+
+// maxFile bounds a contract's file in bytes.
+const maxFile = 256 << 10
+
+// Parse reads one contract from YAML or JSON (apiVersion 1) and validates it.
+// Unknown fields are refused. The error is an *InvalidError with all faults.
+func Parse(text []byte) (*Contract, error) {
+	if len(text) > maxFile {
+		return nil, &InvalidError{[]Fault{{Text: fmt.Sprintf("the file is larger than %d bytes", maxFile)}}}
+	}
+	var c Contract
+	err := yaml.Load(text, &c, yaml.WithKnownFields(), yaml.WithUniqueKeys())
+	faults := readFaults(err)
+	if err == nil {
+		faults = c.faults()
+		locate(text, faults)
+	}
+	if len(faults) > 0 {
+		return nil, &InvalidError{faults}
 	}
 	return &c, nil
 }
 
-// Revision is a short hash of the contract's meaning: equal for equal promises,
-// whatever the layout or comments of the file.
-func (c *Contract) Revision() string {
-	canonical, err := yaml.Marshal(c)
-	if err != nil {
-		return "" // marshalling a parsed contract can't fail: no field is a func or channel
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:6])
-}
-
-// Validate reports every fault of the contract, joined.
-func (c *Contract) Validate() error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
+// readFaults turns the YAML library's errors into faults.
+func readFaults(err error) []Fault {
+	var many *yaml.LoadErrors
+	if errors.As(err, &many) {
+		faults := make([]Fault, len(many.Errors))
+		for i, e := range many.Errors {
+			faults[i] = Fault{Line: e.Mark.Line, Text: plain(e.Message)}
 		}
+		return faults
 	}
-	check(c.APIVersion == 1, "apiVersion must be 1")
-	check(c.Name != "", "name is missing")
-	check(len(c.URL.Schemes) > 0, "url.schemes is empty")
-	for _, s := range c.URL.Schemes {
-		check(s == "https" || s == "http", "url.schemes: only https and http are possible")
+	var one *yaml.LoadError
+	if errors.As(err, &one) {
+		return []Fault{{Line: one.Mark.Line, Text: plain(one.Message)}}
 	}
-	check(c.WebhookID == PerEvent || c.WebhookID == PerDelivery, "webhook_id must be event or delivery")
-	check(c.Timeout > 0 && c.Timeout.Std() <= MaxTimeout, "timeout must lie between 1ms and 60s")
-	check(len(c.Success) > 0, "success is empty")
-	check(c.Response.Read >= c.Response.Keep && c.Response.Keep >= 0, "response.keep must not exceed response.read")
-	check(len(c.Schedule.Waits) > 0, "schedule.waits is empty")
-	check(c.Schedule.Jitter >= 0 && c.Schedule.Jitter < 1, "schedule.jitter must be at least 0 and below 1")
-	check(c.Exhausted.Status == StatusFailed || c.Exhausted.Status == StatusDead, "exhausted.status must be failed or dead")
-	for i, s := range c.Stop {
-		check(slices.Contains(FailureKinds(), s.On), "stop[%d].on is no failure kind", i)
-		check(s.Status == StatusFailed || s.Status == StatusDead, "stop[%d].status must be failed or dead", i)
+	if err != nil {
+		return []Fault{{Text: plain(err.Error())}}
 	}
-	c.validateFields(check)
-	return errors.Join(faults...)
+	return nil
 }
 
-func (c *Contract) validateFields(check func(bool, string, ...any)) {
-	inBody := []Source{FromEventID, FromEventType, FromEventCreatedAt, FromEventData, FromTenantID, FromWebhookID}
-	inHeader := []Source{FromWebhookID, FromAttempt, FromTimestamp}
-	check(len(c.Body.Fields) > 0, "body.fields is empty")
-	for i, f := range c.Body.Fields {
-		check(f.Name != "" && slices.Contains(inBody, f.From), "body.fields[%d] needs a name and a known source", i)
+// plain leaves Go's types out of the YAML library's messages.
+func plain(message string) string {
+	field, _, unknown := strings.Cut(message, " not found in type ")
+	if unknown {
+		return field + " is not known"
 	}
-	for i, f := range c.Headers {
-		check(f.Name != "" && slices.Contains(inHeader, f.From), "headers[%d] needs a name and a known source", i)
+	if before, _, found := strings.Cut(message, " into contract."); found {
+		return before + " here"
 	}
-	check(c.Signature.Header != "", "signature.header is missing")
-	check(slices.Contains([]string{"standard", "timestamped-hex"}, c.Signature.Form), "signature.form must be standard or timestamped-hex")
-	check(strings.Contains(c.Signature.Signed, "{body}"), "signature.signed must contain {body}")
-	check(slices.Contains([]string{"text", "base64"}, c.Signature.Key), "signature.key must be text or base64")
-	check(c.Secret.Bytes >= c.Secret.MinBytes && c.Secret.Bytes <= c.Secret.MaxBytes, "secret.bytes must lie between min_bytes and max_bytes")
+	return message
+}
+
+// locate finds the lines of the faults' paths.
+func locate(text []byte, faults []Fault) {
+	var root yaml.Node
+	if len(faults) == 0 || yaml.Load(text, &root) != nil {
+		return
+	}
+	for i := range faults {
+		faults[i].Line = lineOf(&root, faults[i].Path)
+	}
+}
+
+// lineOf follows a path such as schedule.waits[2] as far as it exists.
+func lineOf(n *yaml.Node, path string) int {
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	line := max(n.Line, 1)
+	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		next := child(n, step)
+		if next == nil {
+			break
+		}
+		n, line = next, next.Line
+	}
+	return line
+}
+
+func child(n *yaml.Node, step string) *yaml.Node {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == step {
+				return n.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		var i int
+		if _, err := fmt.Sscanf(step, "%d", &i); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i]
+		}
+	case yaml.DocumentNode, yaml.ScalarNode, yaml.AliasNode, yaml.StreamNode:
+	}
+	return nil
+}
+
+// Canonical returns the contract's YAML in one form: equal promises have equal
+// bytes, whatever the layout, order or comments of their files.
+func (c *Contract) Canonical() []byte {
+	text, err := yaml.Dump(c)
+	if err != nil {
+		return nil // no field of a parsed contract can fail to be written
+	}
+	return text
+}
+
+// Revision is a short hash of the contract's meaning.
+func (c *Contract) Revision() string {
+	sum := sha256.Sum256(c.Canonical())
+	return hex.EncodeToString(sum[:6])
 }
