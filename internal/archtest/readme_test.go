@@ -109,6 +109,9 @@ func TestReadmeCommandsWork(t *testing.T) {
 // many commands it ran.
 func (r *reader) follow(all []block) (ran int) {
 	for i, b := range all {
+		if r.t.Failed() {
+			return ran
+		}
 		name := b.option[strings.Index(b.option, "=")+1:]
 		switch {
 		case b.lang == "sh" && strings.HasPrefix(b.option, "background="):
@@ -123,9 +126,7 @@ func (r *reader) follow(all []block) (ran int) {
 		default:
 			continue
 		}
-		if ran++; r.t.Failed() {
-			return ran
-		}
+		ran++
 	}
 	return ran
 }
