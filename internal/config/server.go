@@ -35,7 +35,7 @@ type Server struct {
 	MetricsListen string `name:"metrics-listen" environ:"POSTHORN_METRICS_LISTEN" placeholder:"ADDR" help:"Serve /metrics without a key at this address as well. Off by default."`
 	// AllowNetworks are CIDRs or bare addresses, with or without a port, that
 	// the guarded dialler may reach though they are not public.
-	AllowNetworks []string `name:"allow-network" environ:"POSTHORN_ALLOW_NETWORKS" placeholder:"CIDR[:PORT]" help:"Let endpoints lie in a network that is not public, such as 10.0.0.0/8:443, 192.168.1.7 or [fd00::/8]:443. Repeat it for more; a comma separates several. No host names."`
+	AllowNetworks []string `name:"allow-network" environ:"POSTHORN_ALLOW_NETWORKS" placeholder:"CIDR[:PORT]" help:"Let endpoints lie in a network that is not public, such as 10.0.0.0/8:443, 192.168.1.7 or [fd00::]/8:443. Repeat it for more; a comma separates several. No host names."`
 	// Dev lets loopback URLs be plain http where a contract wants https.
 	Dev bool `name:"dev" environ:"POSTHORN_DEV" help:"For development: endpoints on loopback may be plain http where their contract asks for https. Opens no network by itself."`
 	// TimeLapse divides every wait of a contract (ENGINE N21).

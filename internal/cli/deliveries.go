@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/posthorn/posthorn/client"
+)
+
+type deliveriesCommand struct {
+	List   deliveriesList   `cmd:"" help:"List deliveries, newest first."`
+	Get    deliveriesGet    `cmd:"" help:"Show one delivery with its body and every attempt."`
+	Cancel deliveriesCancel `cmd:"" help:"End a waiting delivery."`
+}
+
+// Help implements kong.HelpProvider.
+func (deliveriesCommand) Help() string {
+	return `A delivery is one event for one endpoint. It is tried until the receiver answers with a 2xx or the contract gives up; each try is an attempt.`
+}
+
+type deliveriesList struct {
+	connection   `embed:""`
+	listing      `embed:""`
+	Endpoint     string                  `name:"endpoint" group:"filter" placeholder:"ID" help:"Only to this endpoint."`
+	Event        string                  `name:"event" group:"filter" placeholder:"ID" help:"Only of this event."`
+	Statuses     []client.DeliveryStatus `name:"status" group:"filter" placeholder:"STATUS" help:"pending, sending, delivered, failed, dead, skipped, canceled or redelivered."`
+	Types        []string                `name:"type" group:"filter" placeholder:"TYPE" help:"Only of these event types."`
+	FailureKinds []client.FailureKind    `name:"failure-kind" group:"filter" placeholder:"KIND" help:"Why it has not got through: http_status, client_error, gone, timeout, network, redirect, unsafe_url, endpoint_unavailable, event_missing or paused."`
+	Reasons      []string                `name:"reason" group:"filter" placeholder:"REASON" help:"Why it waits or ended otherwise, such as retry, paused or exhausted."`
+	Triggers     []client.Trigger        `name:"trigger" group:"filter" placeholder:"TRIGGER" help:"What made it: event, test, resend, redelivery, replay or poll."`
+	OrderingKey  string                  `name:"ordering-key" group:"filter" placeholder:"KEY" help:"Only of this ordering key."`
+	Since        moment                  `name:"since" group:"filter" placeholder:"TIME" help:"Accepted at this time or later: RFC 3339, or how long ago (15m, 2h, 7d)."`
+	Until        moment                  `name:"until" group:"filter" placeholder:"TIME" help:"Accepted before this time."`
+}
+
+// Help implements kong.HelpProvider.
+func (deliveriesList) Help() string {
+	return `What waits after a failure, and what was given up since yesterday:
+
+    posthorn deliveries list --status pending --reason retry
+    posthorn deliveries list --status failed,dead --since 1d --json`
+}
+
+// Run lists deliveries.
+func (c *deliveriesList) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	f := client.DeliveryFilter{
+		Endpoint: c.Endpoint, Event: c.Event, Statuses: c.Statuses, Types: c.Types, FailureKinds: c.FailureKinds,
+		Reasons: c.Reasons, Triggers: c.Triggers, OrderingKey: c.OrderingKey, Since: c.Since.time(p.Clock.Wall()), Until: c.Until.time(p.Clock.Wall()),
+	}
+	return printList(p, c.JSON, c.Limit, api.AllDeliveries(ctx, f, c.page()),
+		[]string{"ID", "STATUS", "TYPE", "ENDPOINT", "TRIES", "ANSWER", "WHY", "CREATED", "NEXT TRY"},
+		func(d client.Delivery) []string {
+			return []string{
+				d.ID, string(d.Status), d.Type, d.Endpoint, fmt.Sprint(d.AttemptCount), showNumber(d.StatusCode),
+				whyText(d), showTime(d.CreatedAt), showTime(d.NextAttemptAt),
+			}
+		})
+}
+
+// whyText joins the failure kind and the reason.
+func whyText(d client.Delivery) string {
+	parts := []string{}
+	for _, part := range []string{string(d.FailureKind), d.Reason} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+type deliveriesGet struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The delivery's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (deliveriesGet) Help() string {
+	return `    posthorn deliveries get dlv_01hw3`
+}
+
+// Run shows a delivery.
+func (c *deliveriesGet) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	d, err := api.GetDelivery(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(d)
+	}
+	showDelivery(p, d)
+	showAttempts(p, d.Attempts)
+	return nil
+}
+
+func showDelivery(p *Process, d client.Delivery) {
+	out := newDetails(p)
+	out.add("id", d.ID)
+	out.add("tenant", d.Tenant)
+	out.add("event", d.Event)
+	out.add("type", d.Type)
+	out.add("endpoint", d.Endpoint)
+	out.add("webhook id", d.WebhookID)
+	out.add("contract", strings.TrimSpace(d.Contract+" "+d.ContractRevision))
+	out.add("trigger", string(d.Trigger))
+	out.add("status", string(d.Status))
+	out.add("why", whyText(d))
+	out.add("attempts", fmt.Sprint(d.AttemptCount))
+	out.add("created", showTime(d.CreatedAt))
+	out.add("next attempt", showTime(d.NextAttemptAt))
+	out.add("expires", showTime(d.ExpiresAt))
+	out.add("finished", showTime(d.FinishedAt))
+	out.add("content type", d.ContentType)
+	out.addAll("header", d.RequestHeaders)
+	out.flush()
+	if d.Body != "" {
+		p.printf("body%s:\n%s\n", encodingNote(d.BodyEncoding), cleanLines(d.Body))
+	}
+}
+
+func encodingNote(encoding string) string {
+	if encoding == "base64" {
+		return " (base64)"
+	}
+	return ""
+}
+
+func showAttempts(p *Process, attempts []client.Attempt) {
+	for _, a := range attempts {
+		result := string(a.FailureKind)
+		if result == "" {
+			result = "delivered"
+		}
+		if a.StatusCode != 0 {
+			result += fmt.Sprintf(", status %d", a.StatusCode)
+		}
+		if a.Superseded {
+			result += ", superseded"
+		}
+		p.printf("attempt %d at %s, %.1f ms: %s\n", a.Number, showTime(a.At), a.DurationMS, clean(result))
+		if a.Error != "" {
+			p.printf("    %s\n", clean(a.Error))
+		}
+		if a.Response != "" {
+			text := strings.ReplaceAll(strings.TrimRight(cleanLines(a.Response), "\n"), "\n", "\n    ")
+			p.printf("    answer%s: %s\n", encodingNote(a.ResponseEncoding), text)
+		}
+	}
+}
+
+type deliveriesCancel struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The delivery's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (deliveriesCancel) Help() string {
+	return `A request that is under way may still deliver it.
+
+    posthorn deliveries cancel dlv_01hw3`
+}
+
+// Run cancels a delivery.
+func (c *deliveriesCancel) Run(ctx context.Context, p *Process) error {
+	cancel := func(api *client.Client, ctx context.Context, id string) error {
+		_, err := api.CancelDelivery(ctx, id)
+		return err
+	}
+	return c.act(ctx, p, c.ID, "canceled", cancel)
+}

@@ -1,0 +1,345 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/posthorn/posthorn/client"
+)
+
+type eventsCommand struct {
+	Send   eventsSend   `cmd:"" help:"Publish one event, or many from a file."`
+	List   eventsList   `cmd:"" help:"List events, newest first."`
+	Get    eventsGet    `cmd:"" help:"Show one event with its data."`
+	Cancel eventsCancel `cmd:"" help:"End an event's waiting deliveries."`
+	Erase  eventsErase  `cmd:"" help:"Delete an event's data for good; the log stays."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsCommand) Help() string {
+	return `An event is one fact, such as link.created. Each endpoint that subscribes to its type gets one delivery of it.`
+}
+
+type eventsSend struct {
+	connection  `embed:""`
+	Type        string    `arg:"" optional:"" help:"Type of the event, such as link.created."`
+	Body        string    `arg:"" optional:"" name:"data" help:"Its data, any JSON value; @FILE reads a file, - or nothing reads standard input."`
+	ID          string    `name:"id" placeholder:"ID" help:"Your own ID for it. Sending the same event with the same ID again is safe: it is delivered once."`
+	CreatedAt   moment    `name:"created-at" placeholder:"TIME" help:"When it happened; now by default."`
+	OrderingKey string    `name:"ordering-key" placeholder:"KEY" help:"Events of one key arrive in order where the contract or the endpoint orders."`
+	DeliverAt   time.Time `name:"deliver-at" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Hold it back until then (RFC 3339)."`
+	ExpiresAt   time.Time `name:"expires-at" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Give it up then (RFC 3339)."`
+	NDJSON      string    `name:"ndjson" placeholder:"FILE" help:"Publish every line of a file instead, each an object as POST /v1/events takes it; - reads standard input."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsSend) Help() string {
+	return `Once this prints the event's ID, the event is on disk and will be delivered.
+
+One event:
+
+    posthorn events send link.created '{"link":{"slug":"abc123"}}' --id link-abc123-created
+
+From a file, and many at once:
+
+    posthorn events send click @click.json
+    posthorn events send --ndjson clicks.ndjson`
+}
+
+// Run publishes.
+func (c *eventsSend) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if c.NDJSON != "" {
+		if c.Type != "" {
+			return usagef("--ndjson takes types and data from the file: leave out %q", c.Type)
+		}
+		return c.sendFile(ctx, p, api)
+	}
+	if c.Type == "" {
+		return usagef("the type of the event is missing, such as link.created")
+	}
+	data, err := readArgument(p, c.Body)
+	if err != nil {
+		return err
+	}
+	got, err := api.SendEvent(ctx, client.NewEvent{
+		ID: c.ID, Type: c.Type, Data: data, CreatedAt: c.CreatedAt.time(p.Clock.Wall()), OrderingKey: c.OrderingKey,
+		DeliverAt: c.DeliverAt, ExpiresAt: c.ExpiresAt,
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(got)
+	}
+	again := ""
+	if got.Replayed {
+		again = " (accepted before; nothing new was made)"
+	}
+	p.printf("%s\n", clean(got.ID))
+	p.warnf("accepted, %s%s; see: posthorn deliveries list --event %s", count(got.Deliveries, "delivery", "deliveries"), again, clean(got.ID))
+	return nil
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// readArgument returns an argument's text, or what it refers to.
+func readArgument(p *Process, text string) ([]byte, error) {
+	switch {
+	case text == "" || text == "-":
+		return io.ReadAll(p.Stdin)
+	case strings.HasPrefix(text, "@"):
+		return os.ReadFile(text[1:])
+	default:
+		return []byte(text), nil
+	}
+}
+
+// What one NDJSON request holds at most; the server takes 1,000 lines and 16 MiB.
+const (
+	batchLines = 500
+	batchBytes = 8 << 20
+	lineBytes  = 6 << 20
+)
+
+// sendFile publishes a file in batches and stops at the first request that is
+// refused as a whole.
+func (c *eventsSend) sendFile(ctx context.Context, p *Process, api *client.Client) error {
+	in := p.Stdin
+	if c.NDJSON != "-" {
+		f, err := os.Open(c.NDJSON)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	s := &fileSender{command: c, p: p, api: api}
+	scan := bufio.NewScanner(in)
+	scan.Buffer(make([]byte, 64<<10), lineBytes)
+	for scan.Scan() {
+		if err := s.add(ctx, scan.Bytes()); err != nil {
+			return err
+		}
+	}
+	if errors.Is(scan.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d is over %d MiB", s.read+1, lineBytes>>20)
+	}
+	if scan.Err() != nil {
+		return scan.Err()
+	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	p.warnf("%s accepted, %s refused", count(s.accepted, "event", "events"), fmt.Sprint(s.refused))
+	if s.refused > 0 {
+		return exitError(exitFailed)
+	}
+	return nil
+}
+
+// fileSender batches the lines of a file.
+type fileSender struct {
+	command *eventsSend
+	p       *Process
+	api     *client.Client
+	batch   bytes.Buffer
+	// numbers are the file's line numbers of the batch: empty lines are left out.
+	numbers           []int
+	read              int
+	accepted, refused int
+}
+
+func (s *fileSender) add(ctx context.Context, line []byte) error {
+	s.read++
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return nil
+	}
+	if len(s.numbers) == batchLines || s.batch.Len()+len(line) > batchBytes {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+	s.batch.Write(line)
+	s.batch.WriteByte('\n')
+	s.numbers = append(s.numbers, s.read)
+	return nil
+}
+
+func (s *fileSender) flush(ctx context.Context) error {
+	if len(s.numbers) == 0 {
+		return nil
+	}
+	results, err := s.api.SendNDJSON(ctx, s.batch.Bytes())
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if i < len(s.numbers) {
+			r.Line = s.numbers[i]
+		}
+		if err := s.result(r); err != nil {
+			return err
+		}
+	}
+	s.batch.Reset()
+	s.numbers = s.numbers[:0]
+	return nil
+}
+
+func (s *fileSender) result(r client.LineResult) error {
+	if r.Accepted() {
+		s.accepted++
+	} else {
+		s.refused++
+	}
+	switch {
+	case s.command.JSON:
+		return s.p.printJSON(r)
+	case r.Accepted():
+		s.p.printf("%s\n", clean(r.ID))
+	default:
+		s.p.warnf("line %d: %s", r.Line, clean(r.Err().Error()))
+	}
+	return nil
+}
+
+type eventsList struct {
+	connection  `embed:""`
+	listing     `embed:""`
+	Types       []string `name:"type" group:"filter" placeholder:"TYPE" help:"Only of these types."`
+	OrderingKey string   `name:"ordering-key" group:"filter" placeholder:"KEY" help:"Only of this ordering key."`
+	Since       moment   `name:"since" group:"filter" placeholder:"TIME" help:"Accepted at this time or later: RFC 3339, or how long ago (15m, 2h, 7d)."`
+	Until       moment   `name:"until" group:"filter" placeholder:"TIME" help:"Accepted before this time."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsList) Help() string {
+	return `The last hour's clicks:
+
+    posthorn events list --type click --since 1h`
+}
+
+// Run lists events.
+func (c *eventsList) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	f := client.EventFilter{Types: c.Types, OrderingKey: c.OrderingKey, Since: c.Since.time(p.Clock.Wall()), Until: c.Until.time(p.Clock.Wall())}
+	return printList(p, c.JSON, c.Limit, api.AllEvents(ctx, f, c.page()),
+		[]string{"ID", "TYPE", "ACCEPTED", "DELIVERIES"},
+		func(e client.Event) []string {
+			return []string{e.ID, e.Type, showTime(e.AcceptedAt), fmt.Sprint(e.Deliveries.Total)}
+		})
+}
+
+type eventsGet struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The event's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsGet) Help() string {
+	return `    posthorn events get evt_01hw3`
+}
+
+// Run shows an event.
+func (c *eventsGet) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	e, err := api.GetEvent(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(e)
+	}
+	d := newDetails(p)
+	d.add("id", e.ID)
+	d.add("tenant", e.Tenant)
+	d.add("type", e.Type)
+	d.add("created", showTime(e.CreatedAt))
+	d.add("accepted", showTime(e.AcceptedAt))
+	d.add("ordering key", e.OrderingKey)
+	d.add("deliver at", showTime(e.DeliverAt))
+	d.add("expires", showTime(e.ExpiresAt))
+	d.add("deliveries", fmt.Sprint(e.Deliveries.Total))
+	byStatus := map[string]string{}
+	for status, n := range e.Deliveries.ByStatus {
+		byStatus[string(status)] = fmt.Sprint(n)
+	}
+	d.addAll("  ", byStatus)
+	d.flush()
+	if len(e.Data) > 0 {
+		p.printf("data:\n%s\n", cleanLines(string(e.Data)))
+	}
+	return nil
+}
+
+type eventsCancel struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The event's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsCancel) Help() string {
+	return `Deliveries that wait end as canceled; one that is under way may still arrive. Repeating it is harmless.
+
+    posthorn events cancel evt_01hw3`
+}
+
+// Run cancels an event.
+func (c *eventsCancel) Run(ctx context.Context, p *Process) error {
+	return c.act(ctx, p, c.ID, "canceled", (*client.Client).CancelEvent)
+}
+
+type eventsErase struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The event's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsErase) Help() string {
+	return `For data that must go, such as somebody's personal data. Deliveries that still wait fail as event_missing.
+
+    posthorn events erase evt_01hw3`
+}
+
+// Run erases an event's data.
+func (c *eventsErase) Run(ctx context.Context, p *Process) error {
+	return c.act(ctx, p, c.ID, "erased", (*client.Client).EraseEventData)
+}
+
+// act does something to one thing and says so.
+func (c *connection) act(ctx context.Context, p *Process, id, done string, do func(*client.Client, context.Context, string) error) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if err := do(api, ctx, id); err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(map[string]any{"id": id, done: true})
+	}
+	p.printf("%s %s\n", clean(id), done)
+	return nil
+}

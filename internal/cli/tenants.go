@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/posthorn/posthorn/client"
+)
+
+type tenantsCommand struct {
+	List   tenantsList   `cmd:"" help:"List tenants."`
+	Create tenantsCreate `cmd:"" help:"Create a tenant."`
+	Get    tenantsGet    `cmd:"" help:"Show one tenant."`
+	Delete tenantsDelete `cmd:"" help:"Delete a tenant that owns no endpoints any more."`
+}
+
+// Help implements kong.HelpProvider.
+func (tenantsCommand) Help() string {
+	return `A tenant owns endpoints, events and keys, and sees nobody else's. The tenant default is there from the start; who needs one only can forget about them.`
+}
+
+type tenantsList struct {
+	connection `embed:""`
+	listing    `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (tenantsList) Help() string {
+	return `    posthorn tenants list`
+}
+
+// Run lists tenants.
+func (c *tenantsList) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	return printList(p, c.JSON, c.Limit, api.AllTenants(ctx, c.page()),
+		[]string{"ID", "NAME", "DEFAULT CONTRACT", "CREATED"},
+		func(t client.Tenant) []string {
+			return []string{t.ID, t.Name, t.DefaultContract, showTime(t.CreatedAt)}
+		})
+}
+
+type tenantsCreate struct {
+	connection      `embed:""`
+	ID              string `arg:"" help:"Its ID: a-z, 0-9, _ and -."`
+	Name            string `name:"name" placeholder:"TEXT" help:"For people."`
+	DefaultContract string `name:"default-contract" placeholder:"NAME" help:"The contract of endpoints that name none."`
+	OwnerURL        string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of disabled endpoints."`
+	OwnerEmail      string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of disabled endpoints."`
+}
+
+// Help implements kong.HelpProvider.
+func (tenantsCreate) Help() string {
+	return `A tenant and a key for whoever publishes its events:
+
+    posthorn tenants create acme --name 'Acme Ltd'
+    posthorn keys create --tenant acme --scope publish`
+}
+
+// Run creates a tenant.
+func (c *tenantsCreate) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	t, err := api.CreateTenant(ctx, client.NewTenant{
+		ID: c.ID, Name: c.Name, DefaultContract: c.DefaultContract, OwnerURL: c.OwnerURL, OwnerEmail: c.OwnerEmail,
+	})
+	if err != nil {
+		return err
+	}
+	return c.showTenant(p, t)
+}
+
+func (c *connection) showTenant(p *Process, t client.Tenant) error {
+	if c.JSON {
+		return p.printJSON(t)
+	}
+	d := newDetails(p)
+	d.add("id", t.ID)
+	d.add("name", t.Name)
+	d.add("default contract", t.DefaultContract)
+	d.add("owner's URL", t.OwnerURL)
+	d.add("owner's e-mail", t.OwnerEmail)
+	d.add("created", showTime(t.CreatedAt))
+	d.flush()
+	return nil
+}
+
+type tenantsGet struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The tenant's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (tenantsGet) Help() string {
+	return `    posthorn tenants get acme`
+}
+
+// Run shows a tenant.
+func (c *tenantsGet) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	t, err := api.GetTenant(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return c.showTenant(p, t)
+}
+
+type tenantsDelete struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The tenant's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (tenantsDelete) Help() string {
+	return `Its keys stop working at once.
+
+    posthorn tenants delete acme`
+}
+
+// Run deletes a tenant.
+func (c *tenantsDelete) Run(ctx context.Context, p *Process) error {
+	return c.act(ctx, p, c.ID, "deleted", (*client.Client).DeleteTenant)
+}
