@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Facts are what Before judges a delivery by. All times are those of one clock.
 type Facts struct {
@@ -51,9 +54,23 @@ type Answer struct {
 	RetryAfter string      // the header as it stood
 }
 
+// Terms are what a delivery was promised beside its contract, when it or its
+// round was made.
+type Terms struct {
+	Trigger Trigger
+	// Degraded: made while the endpoint was marked degraded, so that degrade.waits
+	// are its schedule (E8).
+	Degraded bool
+	// Once: this round is a single try (P7's resend).
+	Once bool
+}
+
+// Single tells whether a round of these terms is one try.
+func (t Terms) Single() bool { return t.Once || t.Trigger == TriggerTest }
+
 // Tried is what After judges by.
 type Tried struct {
-	Trigger Trigger
+	Terms
 	// Try is the number of this attempt among the round's counted ones, from 1.
 	Try    int
 	Answer Answer
@@ -74,6 +91,7 @@ const (
 	ByStop       Ending = "stopped"   // a stopping answer
 	ByExhaustion Ending = "exhausted" // none left
 	ByPause      Ending = "paused"    // the endpoint went off meanwhile: held, not counted
+	BySkip       Ending = "skipped"   // the endpoint went off meanwhile, and what fails then is skipped
 	ByDeletion   Ending = "deleted"   // the endpoint was deleted meanwhile
 )
 
@@ -101,7 +119,7 @@ type Decision struct {
 // kept; a stopping answer; a single try; off meanwhile, held and not counted;
 // none left; else wait. random lies in [0,1).
 func (c *Contract) After(t Tried, random float64) Decision {
-	d := Decision{Kind: t.Answer.Kind, Counted: true, Health: t.Trigger != TriggerTest}
+	d := Decision{Kind: t.Answer.Kind, Counted: true, Health: c.counts(t.Trigger)}
 	if t.Answer.Kind == KindNone {
 		d.Status = StatusDelivered
 		return d
@@ -115,14 +133,17 @@ func (c *Contract) After(t Tried, random float64) Decision {
 		d.Disable = stop.Disable && t.Trigger != TriggerTest
 		return d
 	}
-	if t.Trigger == TriggerTest {
+	if t.Single() {
 		d.Status, d.Ending = StatusFailed, ByExhaustion
 		return d
 	}
 	if !t.EndpointOn {
+		if c.Off.InFlight == FateSkip {
+			return Decision{Status: StatusSkipped, Ending: BySkip, Kind: t.Answer.Kind, Counted: true, Health: d.Health}
+		}
 		return Decision{Status: StatusPending, Ending: ByPause, Kind: KindPaused}
 	}
-	if t.Try >= len(c.Schedule.Waits) {
+	if t.Try >= len(c.waits(t.Terms)) {
 		d.Status, d.Ending, d.Emit = c.Exhausted.Status, ByExhaustion, c.Exhausted.Emit
 		return d
 	}
@@ -140,10 +161,26 @@ func (c *Contract) stopFor(kind FailureKind) (Stop, bool) {
 	return Stop{}, false
 }
 
+// counts tells whether a trigger's tries count for the endpoint's health.
+func (c *Contract) counts(t Trigger) bool { return slices.Contains(c.Health.Counts, t) }
+
+// waits is the schedule of a delivery or round.
+func (c *Contract) waits(t Terms) []Duration {
+	switch {
+	case t.Single():
+		return c.Schedule.Waits[:1]
+	case t.Degraded && c.Degrade.After > 0:
+		return c.Degrade.Waits
+	default:
+		return c.Schedule.Waits
+	}
+}
+
 // wait is the schedule's wait after try t.Try, off by the jitter, or what
-// Retry-After asks if that is longer; no jitter is added to the latter (S4, E7).
+// Retry-After asks: if that is longer, or in its place where the contract says
+// replace. No jitter is added to what was asked (S4, E7).
 func (c *Contract) wait(t Tried, random float64) time.Duration {
-	base := c.Schedule.Waits[t.Try].Std()
+	base := c.waits(t.Terms)[t.Try].Std()
 	wait := time.Duration(float64(base) * (1 + c.Schedule.Jitter*(2*random-1)))
 	if !c.heeds(t.Answer.StatusCode) {
 		return wait
@@ -152,7 +189,11 @@ func (c *Contract) wait(t Tried, random float64) time.Duration {
 	if !ok {
 		return wait
 	}
-	return max(wait, min(asked, c.RetryAfter.Max.Std()))
+	asked = min(asked, c.RetryAfter.Max.Std())
+	if c.RetryAfter.Mode == "replace" {
+		return asked
+	}
+	return max(wait, asked)
 }
 
 // heeds tells whether a failed answer's Retry-After counts.
@@ -163,13 +204,8 @@ func (c *Contract) heeds(status int) bool {
 	if c.RetryAfter.Any {
 		return true
 	}
-	for _, s := range c.RetryAfter.On {
-		if s == status {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.RetryAfter.On, status)
 }
 
-// Attempts is the number of attempts that a round may have.
-func (c *Contract) Attempts() int { return len(c.Schedule.Waits) }
+// Attempts is the number of attempts that a round of these terms may have.
+func (c *Contract) Attempts(t Terms) int { return len(c.waits(t)) }

@@ -20,7 +20,7 @@ func standard(t testing.TB) *Contract {
 
 func failed(try, status int) Tried {
 	return Tried{
-		Trigger: TriggerEvent, Try: try, EndpointOn: true, EndedAt: time.Unix(1_700_000_000, 0),
+		Terms: Terms{Trigger: TriggerEvent}, Try: try, EndpointOn: true, EndedAt: time.Unix(1_700_000_000, 0),
 		Answer: Answer{Kind: KindHTTPStatus, StatusCode: status},
 	}
 }
@@ -190,8 +190,8 @@ func TestContract_S2_AnyAnswers(t *testing.T) {
 	kinds := []FailureKind{KindHTTPStatus, KindClientError, KindGone, KindTimeout, KindNetwork, KindRedirect, KindUnsafeURL, KindNone}
 	rapid.Check(t, func(r *rapid.T) {
 		for try := 1; ; try++ {
-			if try > c.Attempts() {
-				r.Fatalf("try %d of %d", try, c.Attempts())
+			if try > c.Attempts(Terms{}) {
+				r.Fatalf("try %d of %d", try, c.Attempts(Terms{}))
 			}
 			in := failed(try, 0)
 			in.Answer.Kind = rapid.SampledFrom(kinds).Draw(r, "kind")

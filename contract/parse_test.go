@@ -54,7 +54,7 @@ func TestRevision_FollowsTheMeaning(t *testing.T) {
 
 func TestBuiltin_Parses(t *testing.T) {
 	t.Parallel()
-	if c := standard(t); c.Name != Standard || c.Attempts() != 10 {
+	if c := standard(t); c.Name != Standard || c.Attempts(Terms{}) != 10 {
 		t.Errorf("standard: %+v", c)
 	}
 	if _, ok := Builtin("other"); ok {

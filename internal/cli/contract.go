@@ -3,9 +3,6 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"time"
-
-	"go.yaml.in/yaml/v4"
 
 	"github.com/posthorn/posthorn/contract"
 )
@@ -18,6 +15,23 @@ type contractCommand struct {
 // Help implements kong.HelpProvider.
 func (contractCommand) Help() string {
 	return `A contract is a promise to receivers: when attempts are made, what each answer means, how requests are signed.`
+}
+
+// contractRow is the JSON form of a contract.
+type contractRow struct {
+	Name     string  `json:"name"`
+	Revision string  `json:"revision"`
+	Attempts int     `json:"attempts"`
+	Timeout  float64 `json:"timeout_seconds"`
+	YAML     string  `json:"yaml,omitempty"`
+}
+
+func rowOf(name string) (contractRow, error) {
+	c, ok := contract.Builtin(name)
+	if !ok {
+		return contractRow{}, fmt.Errorf("there is no contract named %s; there are: %s", name, strings.Join(contract.BuiltinNames(), ", "))
+	}
+	return contractRow{Name: c.Name, Revision: c.Revision(), Attempts: c.Attempts(contract.Terms{}), Timeout: c.Timeout.Std().Seconds()}, nil
 }
 
 type contractList struct {
@@ -36,66 +50,44 @@ func (c *contractList) Run(p *Process) error {
 		t = newTable(p, "NAME", "REVISION", "ATTEMPTS", "TIME-OUT")
 		defer t.flush()
 	}
-	for _, name := range builtinContracts() {
-		k, ok := contract.Builtin(name)
-		if !ok {
-			return fmt.Errorf("the built-in contract %s can't be read", name)
+	for _, name := range contract.BuiltinNames() {
+		row, err := rowOf(name)
+		if err == nil && c.JSON {
+			err = p.printJSON(row)
 		}
-		if c.JSON {
-			if err := p.printJSON(map[string]string{"name": k.Name, "revision": k.Revision()}); err != nil {
-				return err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		t.row(k.Name, k.Revision(), fmt.Sprint(k.Attempts()), k.Timeout.Std().String())
+		if t != nil {
+			t.row(row.Name, row.Revision, fmt.Sprint(row.Attempts), fmt.Sprintf("%gs", row.Timeout))
+		}
 	}
 	return nil
 }
 
-func builtinContracts() []string { return []string{contract.Standard} }
-
 type contractShow struct {
 	Name string `arg:"" help:"Its name, as contract list shows it."`
-	JSON bool   `name:"json" help:"Print JSON in place of YAML."`
+	JSON bool   `name:"json" help:"Print JSON, with the YAML as one text."`
 }
 
 // Help implements kong.HelpProvider.
 func (contractShow) Help() string {
-	return `    posthorn contract show standard`
+	return `Prints the contract as YAML, with the comments that explain it.
+
+    posthorn contract show standard`
 }
 
 // Run shows a contract.
 func (c *contractShow) Run(p *Process) error {
-	k, ok := contract.Builtin(c.Name)
-	if !ok {
-		return fmt.Errorf("there is no contract named %s; there are: %s", c.Name, strings.Join(builtinContracts(), ", "))
-	}
-	text, err := yaml.Marshal(k)
+	row, err := rowOf(c.Name)
 	if err != nil {
-		return fmt.Errorf("encode the contract: %w", err)
+		return err
 	}
+	text, _ := contract.BuiltinYAML(c.Name) // rowOf has found it
 	if c.JSON {
-		var document any
-		if err := yaml.Unmarshal(text, &document); err != nil {
-			return fmt.Errorf("encode the contract: %w", err)
-		}
-		return p.printJSON(document)
+		row.YAML = string(text)
+		return p.printJSON(row)
 	}
-	p.printf("# %s\n%s", scheduleText(k), text)
+	p.printf("%s", text)
 	return nil
-}
-
-// scheduleText says in a line when attempts are made.
-func scheduleText(k *contract.Contract) string {
-	var waits []string
-	var total time.Duration
-	for _, wait := range k.Schedule.Waits {
-		total += wait.Std()
-		text, err := wait.MarshalText()
-		if err != nil {
-			continue // a duration always has a text
-		}
-		waits = append(waits, string(text))
-	}
-	return fmt.Sprintf("%d attempts, waiting %s: %s in all", len(waits), strings.Join(waits, ", "), total)
 }
