@@ -63,7 +63,7 @@ func (b *logBuffer) String() string {
 // fixture is the API over a real store, with what tests need to speak to it.
 // Every answer is compared with the OpenAPI document.
 type fixture struct {
-	*testing.T
+	testing.TB
 	api *API
 	db  *sqlite.DB
 	log *logBuffer
@@ -75,9 +75,9 @@ type fixture struct {
 	mu       sync.Mutex
 }
 
-func newFixture(t *testing.T, change ...func(*Config)) *fixture {
+func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	t.Helper()
-	f := &fixture{T: t, log: &logBuffer{}, offered: &[]store.Work{}}
+	f := &fixture{TB: t, log: &logBuffer{}, offered: &[]store.Work{}}
 	subscriptions := publish.NewRegistry()
 	var keys *auth.Authenticator
 	ticks := clock.Start()
@@ -203,7 +203,7 @@ func (f *fixture) send(a *ask) got {
 func (f *fixture) conforms(a *ask, out *got) {
 	f.Helper()
 	media := out.header.Get("Content-Type")
-	if strings.HasSuffix(media, "json") {
+	if media == mediaJSON || strings.HasSuffix(media, "+json") {
 		if err := json.Unmarshal([]byte(out.raw), &out.json); err != nil {
 			f.Fatalf("%s %s: the answer is no JSON: %v\n%s", a.method, a.path, err, out.raw)
 		}
