@@ -61,7 +61,9 @@ func rows() []row {
 		{"internal/app", "<seam> <verbs> <edges> internal/telemetry signature internal/seal internal/config internal/store/sqlite", "client internal/store/storetest"},
 		{"internal/cli/receiver", "signature", ""},
 		{"internal/cli/demo", "signature client internal/clock internal/cli/receiver", ""},
-		{"internal/cli", "contract signature client internal/webhook internal/clock internal/config internal/cli/receiver internal/cli/demo", ""},
+		{"internal/cli/bench", "signature client internal/clock internal/cli/receiver", ""},
+		{"internal/cli", "contract signature client internal/webhook internal/clock internal/config internal/cli/receiver internal/cli/demo internal/cli/bench", ""},
+		{"internal/cli/reference", "internal/clock internal/config internal/cli", ""},
 		{"cmd/posthorn", "internal/clock internal/config internal/app internal/cli", ""},
 		// Around the code.
 		{"internal/archtest", "", ""},
