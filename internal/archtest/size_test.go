@@ -25,6 +25,8 @@ func longer() map[string]string { return map[string]string{} }
 func sleepers() map[string]string {
 	return map[string]string{
 		"internal/dispatch/fakestore_test.go": "runs inside the bubbles of the tests beside it",
+		"internal/dispatch/model_test.go":     "the same",
+		"internal/dispatch/bench_test.go":     "a benchmark's requests take real time",
 	}
 }
 
