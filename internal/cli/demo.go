@@ -53,7 +53,7 @@ func (c *demoCommand) Run(ctx context.Context, p *Process) error {
 	d := demo.New(demo.Config{
 		API:      &client.Client{BaseURL: "http://" + server.Addr(), Key: server.AdminKey()},
 		Receiver: "http://" + socket.Addr().String(),
-		For:      c.For.std(), Now: p.Clock.Wall, View: c.view(p),
+		For:      c.For.std(), Patience: demo.Patience, Now: p.Clock.Wall, View: c.view(p),
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	})
 	receiving, stopReceiving := context.WithCancel(context.WithoutCancel(ctx))

@@ -21,12 +21,11 @@ const (
 	// settle is how long before the end publishing stops, so that retries of the
 	// last events can be seen to arrive.
 	settle = 6 * time.Second
-	// patience is how long after publishing the demo waits at most for what is
-	// owed.
-	patience = 20 * time.Second
+	// Patience is what Config.Patience should be for people.
+	Patience = 20 * time.Second
 )
 
-// Config is what a demo needs. All fields but For and Random are needed.
+// Config is what a demo needs; all fields but For are needed.
 type Config struct {
 	// API calls the server, which must reach the receiver and divide waits by
 	// TimeLapse.
@@ -35,6 +34,9 @@ type Config struct {
 	Receiver string
 	// For ends the demo; 0 goes on until the context ends.
 	For time.Duration
+	// Patience is how long after publishing the demo waits at most for what is
+	// owed.
+	Patience time.Duration
 	// Now is the wall clock.
 	Now func() time.Time
 	// View shows what happens.
@@ -242,9 +244,9 @@ func (d *Demo) publishOne(ctx context.Context, g *generator) error {
 	return nil
 }
 
-// await returns when all that is owed has arrived, or patience is at its end.
+// await returns when all that is owed has arrived, or the patience is at its end.
 func (d *Demo) await(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Patience)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
