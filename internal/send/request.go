@@ -2,6 +2,7 @@ package send
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -12,49 +13,58 @@ import (
 
 var errBadURL = errors.New("send: the stored URL is not in its uniform form") //nolint:gochecknoglobals // because a sentinel error is a constant in all but type
 
-// buildRequest makes the request without its body. It trusts the stored URL's
-// form no further than that its parts can't leave their place in the request.
-func buildRequest(r Request) (*http.Request, error) {
-	scheme, rest, _ := strings.Cut(r.URL, "://")
+// parseURL takes a stored URL apart. It trusts the URL's form no further than
+// that its parts can't leave their place in the request.
+func parseURL(stored string) (*url.URL, error) {
+	scheme, rest, _ := strings.Cut(stored, "://")
 	end := strings.IndexByte(rest, '/')
-	if scheme != "https" && scheme != "http" || end <= 0 || r.Timeout <= 0 {
+	if scheme != "https" && scheme != "http" || end <= 0 {
 		return nil, errBadURL
 	}
 	host, target := rest[:end], rest[end:]
 	if strings.ContainsAny(host, "@?#\\") || !isVisibleASCII(rest) {
 		return nil, errBadURL
 	}
-	body := r.Body
-	return &http.Request{
-		Method: http.MethodPost,
-		URL:    requestURL(scheme, host, target),
-		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        guardHeader(r.Header),
-		ContentLength: int64(len(body)),
-		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-		Host:          host,
-	}, nil
+	return requestURL(scheme, host, target), nil
 }
 
-// setBody gives the request a fresh body. GetBody then works so many times, any
-// number if negative, and gives errUnprocessed after that.
-func setBody(req *http.Request, rewinds int) {
-	open := req.GetBody
-	if req.ContentLength == 0 {
-		req.Body, req.GetBody = http.NoBody, nil
-		return
+// newRequest makes the request as one transport gets it. The transport may start
+// the body again by itself so many times, any number if negative; errUnprocessed
+// stops it after that.
+func newRequest(ctx context.Context, u *url.URL, r Request, rewinds int) *http.Request {
+	req := (&http.Request{
+		Method: http.MethodPost,
+		URL:    u,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        guardHeader(r.Header),
+		Body:          http.NoBody,
+		ContentLength: int64(len(r.Body)),
+		Host:          u.Host,
+	}).WithContext(ctx)
+	if len(r.Body) > 0 {
+		req.Body = memory(r.Body)
+		req.GetBody = (&payload{r.Body, rewinds}).rewind
 	}
-	req.Body, _ = open() // of bytes in memory: never fails
-	if rewinds < 0 {
-		return
+	return req
+}
+
+// memory makes a body of a type that net/http knows to lie in memory, which saves
+// a system call: headers and body then leave together.
+func memory(data []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(data)) }
+
+// payload is a body that can start again.
+type payload struct {
+	data    []byte
+	rewinds int
+}
+
+// rewind is the request's GetBody.
+func (p *payload) rewind() (io.ReadCloser, error) {
+	if p.rewinds == 0 {
+		return nil, errUnprocessed
 	}
-	left := rewinds
-	req.GetBody = func() (io.ReadCloser, error) {
-		if left--; left < 0 {
-			return nil, errUnprocessed
-		}
-		return open()
-	}
+	p.rewinds--
+	return memory(p.data), nil
 }
 
 // requestURL makes a URL whose request target is target, byte for byte (B76): the

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -151,15 +152,15 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Outcome {
 // exchange sends the request, repeats it where that is right, and reads the
 // answer into out.
 func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, out *webhook.Outcome) *failure {
-	req, err := buildRequest(r)
-	if err != nil {
+	u, err := parseURL(r.URL)
+	if err != nil || r.Timeout <= 0 {
 		return ours(webhook.FaultPrepare)
 	}
-	answer, t, err := roundTrip(ctx, s.pooled, req, r.Timeout, deadline, oneRewind)
+	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline, oneRewind)
 	if err != nil && ctx.Err() == nil && t.repeatable(err) {
 		fresh := s.newTransport()
 		defer fresh.CloseIdleConnections()
-		answer, t, err = roundTrip(ctx, fresh, req, r.Timeout, deadline, anyRewind)
+		answer, t, err = roundTrip(ctx, fresh, u, r, deadline, anyRewind)
 	}
 	if err != nil && ctx.Err() != nil {
 		return timedOut(t.phase(), r.Timeout).at(t.address())
@@ -172,7 +173,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 	return nil
 }
 
-// How often the transport may start the body again by itself, which it does when
+// How often a transport may start the body again by itself, which it does when
 // nothing of the request was processed: once at once, since its further repeats
 // wait for seconds while a new connection would do.
 const (
@@ -180,10 +181,8 @@ const (
 	anyRewind = -1
 )
 
-func roundTrip(ctx context.Context, transport *http.Transport, req *http.Request, timeout time.Duration, deadline time.Time, rewinds int) (*http.Response, *try, error) {
-	ctx, t := newTry(ctx, timeout, deadline)
-	req = req.WithContext(ctx)
-	setBody(req, rewinds)
-	answer, err := transport.RoundTrip(req) //nolint:bodyclose // because readAnswer closes it
+func roundTrip(ctx context.Context, transport *http.Transport, u *url.URL, r Request, deadline time.Time, rewinds int) (*http.Response, *try, error) {
+	t := newTry(ctx, r.Timeout, deadline)
+	answer, err := transport.RoundTrip(newRequest(t, u, r, rewinds)) //nolint:bodyclose // because readAnswer closes it
 	return answer, t, err
 }

@@ -18,7 +18,11 @@ import (
 // try follows one request through one transport: how far its dial came, and once
 // it has a connection, what became of that. The transport calls from several
 // goroutines, some of them after the request has ended.
+//
+// It is the request's context, so that dials find it: the transport takes the
+// cancellation off a dial's context and leaves the values.
 type try struct {
+	context.Context
 	timeout  time.Duration
 	deadline time.Time
 	trace    httptrace.ClientTrace
@@ -40,11 +44,19 @@ type step struct {
 
 type tryKey struct{}
 
-// newTry returns the try and the context that its request runs in.
-func newTry(ctx context.Context, timeout time.Duration, deadline time.Time) (context.Context, *try) {
+func newTry(ctx context.Context, timeout time.Duration, deadline time.Time) *try {
 	t := &try{timeout: timeout, deadline: deadline}
 	t.trace = httptrace.ClientTrace{GotConn: t.gotConn, WroteRequest: t.wroteRequest, GotFirstResponseByte: t.gotFirstByte}
-	return httptrace.WithClientTrace(context.WithValue(ctx, tryKey{}, t), &t.trace), t
+	t.Context = httptrace.WithClientTrace(ctx, &t.trace)
+	return t
+}
+
+// Value implements context.Context.
+func (t *try) Value(key any) any {
+	if key == (tryKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
 }
 
 // tryOf returns the try that a dial belongs to.
@@ -111,8 +123,12 @@ func (t *try) repeatable(err error) bool {
 	if errors.Is(err, errUnprocessed) {
 		return true
 	}
-	return t.peer.Load() != nil && t.reused.Load() && (!t.answered.Load() || !isConnectionEnd(err))
+	return t.peer.Load() != nil && t.reused.Load() && (!t.answered.Load() || isLeftover(err))
 }
+
+// isLeftover tells whether what came does not begin with a status line. net/http
+// has no type for this.
+func isLeftover(err error) bool { return strings.Contains(err.Error(), "malformed HTTP ") }
 
 // isConnectionEnd tells whether err is the end of a connection rather than
 // something wrong with what came over it.
