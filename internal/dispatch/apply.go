@@ -1,0 +1,91 @@
+package dispatch
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// Apply brings lanes into line with a commit, before its caller is answered
+// (N2). When it returns, no attempt starts that the change forbids or that would
+// go to an old URL or bear old secrets; one already on the wire may end. It is
+// called in the order of commits, from the store's writer, and does not wait.
+func (d *Dispatcher) Apply(ch store.Change) {
+	if ch.Endpoint == nil && ch.EndpointDeleted == 0 && len(ch.Canceled) == 0 && len(ch.Accepted) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	if ch.EndpointDeleted != 0 {
+		d.remove(ch.EndpointDeleted)
+	}
+	if ch.Endpoint != nil {
+		d.update(ch.Endpoint, now)
+	}
+	for _, ref := range ch.Canceled {
+		d.cancel(ref, now)
+	}
+	d.offerAll(ch.Accepted, now)
+	d.dispatch(now)
+}
+
+// update puts an endpoint's new snapshot in place.
+func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
+	l := d.lanes[e.Key]
+	if l == nil {
+		// It is read once, empty as it should be, and so becomes complete.
+		l = newLane(e)
+		d.lanes[e.Key] = l
+		d.review(l, now)
+		return
+	}
+	wasOn := l.endpoint.On()
+	l.endpoint = e
+	l.epoch.Add(1)
+	switch {
+	case wasOn && !e.On():
+		d.vacate(l, func(it *item) bool { return it.work.Trigger == contract.TriggerTest })
+		l.distrust()
+	case !wasOn && e.On():
+		l.distrust()
+		l.readAt, l.restUntil, l.rests = time.Time{}, time.Time{}, 0
+	}
+	d.review(l, now)
+}
+
+// remove forgets a deleted endpoint; the store ends its deliveries.
+func (d *Dispatcher) remove(key webhook.EndpointKey) {
+	l := d.lanes[key]
+	if l == nil {
+		return
+	}
+	delete(d.lanes, key)
+	l.deleted = true
+	l.epoch.Add(1)
+	d.vacate(l, func(*item) bool { return false })
+	if l.alarm >= 0 {
+		heap.Remove(&d.alarms, l.alarm)
+	}
+}
+
+// cancel keeps a delivery that a caller ended from going out.
+func (d *Dispatcher) cancel(ref webhook.Ref, now time.Time) {
+	for _, r := range d.active {
+		r.moved = append(r.moved, ref)
+	}
+	it := d.out[ref]
+	if it == nil {
+		d.revoked.add(ref, now)
+		return
+	}
+	it.canceled = true
+	if it.place == placeFlight {
+		it.lane.epoch.Add(1)
+		return
+	}
+	d.expel(it)
+}

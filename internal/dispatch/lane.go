@@ -1,0 +1,163 @@
+package dispatch
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+// lane is one endpoint's queue as far as it is in memory. The dispatcher's mutex
+// guards it, but for epoch.
+type lane struct {
+	key webhook.EndpointKey
+	// endpoint is a snapshot that nobody changes; Apply puts another in its place.
+	endpoint *webhook.Endpoint
+	deleted  bool
+	// epoch rises whenever an attempt that was picked, but not yet begun, must
+	// look again whether it still may go out.
+	epoch atomic.Uint64
+
+	window queue
+	// pending are fresh deliveries that came while a read was under way: they
+	// join the window when that read came back short (N11).
+	pending []*item
+	// onWire counts requests under way; outRows and outBytes what a read of this
+	// lane will find although it is in the out-set.
+	onWire, outRows, outBytes int
+
+	// complete: memory holds all that is due (N11). dirty: something became due
+	// in the store alone while a read was under way, so that one proves nothing.
+	complete, dirty bool
+	reading         *read
+	// nextDue is the earliest due time among what is not in memory, as far as
+	// known; exact when complete.
+	nextDue time.Time
+	// seen is the highest position that a read returned. Positions rise in the
+	// order of commits, so whatever was accepted at or below it was committed
+	// before that read and needs no hand-over: its offer is only late.
+	seen      webhook.Ref
+	readAt    time.Time // no read before
+	readFails int
+
+	restUntil time.Time // no attempt before: our own fault, not the endpoint's
+	rests     int
+	// barred counts outcomes on their way to the store that disable the endpoint.
+	barred  int
+	starved bool
+
+	inReady, inReads bool
+	wakeAt           time.Time
+	alarm            int // index in the heap, -1 outside
+
+	// The last contract that was looked up, since a lane rarely has two.
+	contractName, contractRevision string
+	contract                       *contract.Contract
+}
+
+func newLane(e *webhook.Endpoint) *lane {
+	return &lane{key: e.Key, endpoint: e, alarm: -1}
+}
+
+// limit is how many requests may be under way at once.
+func (l *lane) limit() int {
+	if l.endpoint.MaxInFlight <= 0 {
+		return webhook.DefaultMaxInFlight
+	}
+	return l.endpoint.MaxInFlight
+}
+
+// on tells whether the lane's deliveries may go out; tests pass even if not.
+func (l *lane) on() bool { return !l.deleted && l.endpoint.On() }
+
+// startable tells whether the head of the window may go out now.
+func (l *lane) startable(now time.Time) bool {
+	switch {
+	case l.deleted, l.barred > 0, l.starved, l.window.len() == 0, l.onWire >= l.limit(), now.Before(l.restUntil):
+		return false
+	default:
+		return l.endpoint.On() || l.window.first().work.Trigger == contract.TriggerTest
+	}
+}
+
+// readable tells whether a read would help now or at readAt. low is the fill at
+// which a window is read again.
+func (l *lane) readable(low int) bool {
+	return l.on() && !l.complete && l.reading == nil && !l.inReads && l.barred == 0 && l.window.len() <= low
+}
+
+// behind tells whether something that is not in memory is due.
+func (l *lane) behind(now time.Time) bool {
+	return !l.nextDue.IsZero() && !now.Before(l.nextDue)
+}
+
+// distrust says that the store has something due that memory has not.
+func (l *lane) distrust() {
+	l.complete = false
+	l.dirty = true
+}
+
+// expect says that something outside memory becomes due at t.
+func (l *lane) expect(t time.Time) {
+	l.nextDue = earlier(l.nextDue, t)
+	if l.reading != nil {
+		l.reading.expected = earlier(l.reading.expected, t)
+	}
+}
+
+// earlier returns the earlier of two times, where zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// contractFor finds the contract that a delivery was made under; if that
+// revision is lost, the endpoint's present one; nil if that is unknown too.
+func (d *Dispatcher) contractFor(l *lane, w *store.Work) *contract.Contract {
+	if l.contract != nil && l.contractName == w.Contract && l.contractRevision == w.ContractRevision {
+		return l.contract
+	}
+	c := d.cfg.Contracts(w.Contract, w.ContractRevision)
+	if c == nil && l.endpoint != nil {
+		return d.cfg.Contracts(l.endpoint.Contract, l.endpoint.ContractRevision)
+	}
+	l.contract, l.contractName, l.contractRevision = c, w.Contract, w.ContractRevision
+	return c
+}
+
+// laneQueue is a queue of lanes; a lane stands in it once at most.
+type laneQueue struct {
+	buf  []*lane
+	head int
+	flag func(*lane) *bool
+}
+
+func (q *laneQueue) push(l *lane) {
+	if standing := q.flag(l); !*standing {
+		*standing = true
+		q.buf = append(q.buf, l)
+	}
+}
+
+// pop takes the first lane, nil when there is none.
+func (q *laneQueue) pop() *lane {
+	if q.head == len(q.buf) {
+		return nil
+	}
+	l := q.buf[q.head]
+	q.buf[q.head] = nil
+	q.head++
+	if q.head*2 >= len(q.buf) {
+		n := copy(q.buf, q.buf[q.head:])
+		clear(q.buf[n:])
+		q.buf, q.head = q.buf[:n], 0
+	}
+	*q.flag(l) = false
+	return l
+}
+
+func (q *laneQueue) len() int { return len(q.buf) - q.head }
