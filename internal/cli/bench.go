@@ -56,7 +56,7 @@ func (benchCommand) Help() string {
 func (c *benchCommand) Run(ctx context.Context, p *Process) error {
 	cfg := bench.Config{
 		Events: c.Events, Publishers: c.Publishers, Size: c.Size, Batch: c.Batch, Fanout: c.Fanout, Rate: c.Rate,
-		Patience: c.Patience.std(), Now: p.Clock.Now,
+		Plain: min(max(c.Events, 2_000), 20_000), Patience: c.Patience.std(), Now: p.Clock.Now,
 	}
 	if err := cfg.Validate(); err != nil {
 		return usagef("%w", err)

@@ -13,12 +13,6 @@ import (
 	"github.com/posthorn/posthorn/signature"
 )
 
-// How many requests the measurement of plain HTTP makes at least and at most.
-const (
-	minPlain = 2_000
-	maxPlain = 20_000
-)
-
 // measureCeiling measures signed POSTs of the same size from a net/http client
 // straight to the same receiver, as many at a time: what a webhook server of
 // no cost at all would reach on this machine. It returns requests a second.
@@ -28,7 +22,6 @@ func (r *Receiver) measureCeiling(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer p.http.CloseIdleConnections()
-	total := min(max(r.cfg.Events, minPlain), maxPlain)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
@@ -36,7 +29,7 @@ func (r *Receiver) measureCeiling(ctx context.Context) (float64, error) {
 	start := r.cfg.Now()
 	for range r.cfg.Publishers {
 		group.Go(func() {
-			for next.Add(1) <= int64(total) && ctx.Err() == nil {
+			for next.Add(1) <= int64(r.cfg.Plain) && ctx.Err() == nil {
 				if err := p.post(ctx); err != nil {
 					cancel(err)
 				}
@@ -44,7 +37,7 @@ func (r *Receiver) measureCeiling(ctx context.Context) (float64, error) {
 		})
 	}
 	group.Wait()
-	return perSecond(total, r.cfg.Now().Sub(start)), context.Cause(ctx)
+	return perSecond(r.cfg.Plain, r.cfg.Now().Sub(start)), context.Cause(ctx)
 }
 
 // plain is the client of that measurement.

@@ -27,6 +27,8 @@ type Config struct {
 	Fanout int
 	// Rate is events a second; 0 is as fast as the server takes them.
 	Rate int
+	// Plain is the number of requests that plain HTTP is measured with.
+	Plain int
 	// Patience is how long nothing may arrive before the rest counts as lost.
 	Patience time.Duration
 	// Now is a monotonic clock.
