@@ -60,8 +60,7 @@ func (a *API) contractFor(name, fallback string, found *faults) (*contract.Contr
 }
 
 func (f *faults) urlFault(pointer string, err error) {
-	var bad *webhook.URLError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*webhook.URLError](err); ok {
 		f.invalid(pointer, bad.Detail, bad.Allowed)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -188,9 +189,7 @@ func (f *fixture) send(a *ask) got {
 		body = strings.NewReader(a.body)
 	}
 	r := httptest.NewRequestWithContext(f.Context(), a.method, a.path, body)
-	for name, values := range a.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, a.header)
 	w := httptest.NewRecorder()
 	f.api.ServeHTTP(w, r)
 	out := got{fixture: f, status: w.Code, header: w.Header(), raw: w.Body.String()}

@@ -118,8 +118,7 @@ func (a *API) problemOf(ctx context.Context, op string, err error) wireProblem {
 		Type: "/docs#" + string(row.Code), Title: row.Title, Status: row.Status, Detail: sentence(p.Detail), Code: row.Code,
 		Errors: wireFaults(p.Fields), FirstAcceptedAt: firstAccepted(err),
 	}
-	var unready *notReady
-	if errors.As(err, &unready) {
+	if unready, ok := errors.AsType[*notReady](err); ok {
 		doc.Checks = unready.checks
 	}
 	return doc

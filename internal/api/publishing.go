@@ -213,8 +213,8 @@ func (a *API) linesReply(c *call, lines []publish.Line, results []publish.Result
 
 // firstAccepted finds when the event of a conflict was accepted.
 func firstAccepted(err error) *stamp {
-	var failed *publishError
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*publishError](err)
+	if !ok {
 		return nil
 	}
 	return stampOrNull(failed.result.FirstAcceptedAt)

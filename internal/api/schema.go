@@ -204,8 +204,7 @@ func (g *registry) component(t reflect.Type) *schema {
 }
 
 func (g *registry) addFields(s *schema, t reflect.Type) {
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		if field.Anonymous {
 			g.addFields(s, field.Type)
 			continue

@@ -3,10 +3,12 @@ package api
 import (
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -315,18 +317,13 @@ func unsupported(header, detail, allowed string) error {
 
 // checkMediaType compares a Content-Type with those that are taken.
 func checkMediaType(given string, taken []string) error {
-	for _, t := range taken {
-		if given == t {
-			return nil
-		}
+	if slices.Contains(taken, given) {
+		return nil
 	}
 	media, params, err := mime.ParseMediaType(given)
-	if charset := params["charset"]; err == nil && (charset == "" || strings.EqualFold(charset, "utf-8")) {
-		for _, t := range taken {
-			if media == t {
-				return nil
-			}
-		}
+	charset := params["charset"]
+	if err == nil && (charset == "" || strings.EqualFold(charset, "utf-8")) && slices.Contains(taken, media) {
+		return nil
 	}
 	return unsupported("Content-Type", "The body's type is missing or not one that is taken here.", strings.Join(taken, " or ")+", in UTF-8")
 }
@@ -349,9 +346,7 @@ func (a *API) dropBody(w http.ResponseWriter, r *http.Request) {
 
 // answer writes a success.
 func (a *API) answer(w http.ResponseWriter, out reply) {
-	for name, values := range out.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), out.header)
 	switch {
 	case out.raw != nil:
 		w.Header().Set("Content-Type", out.mediaType)

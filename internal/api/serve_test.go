@@ -80,9 +80,16 @@ func (f *fixture) served() (address string) {
 	return listener.Addr().String()
 }
 
+// early is an answer that came before its request was whole.
+type early struct {
+	status int
+	closes bool
+	body   string
+}
+
 // half sends the beginning of a request and returns the answer that comes
 // although the rest never does.
-func (f *fixture) half(address, request string) *http.Response {
+func (f *fixture) half(address, request string) early {
 	f.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -97,8 +104,12 @@ func (f *fixture) half(address, request string) *http.Response {
 	if err != nil {
 		f.Fatalf("no answer: %v", err)
 	}
-	f.Cleanup(func() { _ = answer.Body.Close() })
-	return answer
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		f.Fatalf("the answer breaks off: %v", err)
+	}
+	return early{answer.StatusCode, answer.Close, string(text)}
 }
 
 // TestFault_B95_RefusedBeforeTheBody: without a good key not one byte of the body
@@ -124,15 +135,15 @@ func TestFault_B95_RefusedBeforeTheBody(t *testing.T) {
 	} {
 		began := time.Now()
 		answer := f.half(address, c.head)
-		if answer.StatusCode != c.status || !answer.Close {
-			t.Errorf("%s: answered %d, closes %v", c.name, answer.StatusCode, answer.Close)
+		if answer.status != c.status || !answer.closes {
+			t.Errorf("%s: answered %d, closes %v", c.name, answer.status, answer.closes)
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s: the answer took %v", c.name, took)
 		}
 	}
-	if answer := f.half(address, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n"); answer.StatusCode != 431 {
-		t.Errorf("a header of 1 MiB is answered with %d", answer.StatusCode)
+	if answer := f.half(address, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 1<<20)+"\r\n\r\n"); answer.status != 431 {
+		t.Errorf("a header of 1 MiB is answered with %d", answer.status)
 	}
 }
 
@@ -151,9 +162,8 @@ func TestFault_B95_SlowBodyEnds(t *testing.T) {
 	f.api.mux.Handle("POST /slow", f.api.serve(op))
 	address := f.served()
 	answer := f.half(address, "POST /slow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
-	text, _ := io.ReadAll(answer.Body)
-	if answer.StatusCode != 408 || !answer.Close || !strings.Contains(string(text), `"code":"request_timeout"`) {
-		t.Errorf("answered %d %s", answer.StatusCode, text)
+	if answer.status != 408 || !answer.closes || !strings.Contains(answer.body, `"code":"request_timeout"`) {
+		t.Errorf("answered %+v", answer)
 	}
 
 	// After a good body the connection goes on without the deadline.
