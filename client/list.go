@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -64,9 +65,7 @@ func stamp(t time.Time) string {
 func listPage[T any](ctx context.Context, c *Client, f filter, p PageOptions, path ...string) (Page[T], error) {
 	req := newCall(http.MethodGet, path...)
 	req.query = url.Values{}
-	for name, values := range f {
-		req.query[name] = values
-	}
+	maps.Copy(req.query, url.Values(f))
 	q := filter(req.query)
 	q.set("cursor", p.Cursor)
 	if p.Limit > 0 {

@@ -1,5 +1,5 @@
 // Command posthorn sends webhooks. All of it is in internal/cli; this file hands
-// it the machine: arguments, environment, streams, signals, and the server.
+// it the machine (arguments, environment, streams, signals) and the server.
 package main
 
 import (
@@ -21,11 +21,7 @@ func main() {
 		executable = os.Args[0]
 	}
 	os.Exit(cli.Run(ctx, &cli.Process{
-		Args: os.Args[1:], Env: os.LookupEnv, Executable: executable,
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, NewServer: newServer,
+		Args: os.Args[1:], Env: os.LookupEnv, Executable: executable, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		NewServer: func(c config.Server, o cli.ServerOptions) (cli.Server, error) { return app.New(c, app.Options(o)) },
 	}))
-}
-
-func newServer(settings config.Server, options cli.ServerOptions) (cli.Server, error) {
-	return app.New(settings, app.Options(options))
 }

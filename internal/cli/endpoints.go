@@ -27,7 +27,7 @@ func (endpointsCommand) Help() string {
 type endpointsCreate struct {
 	connection  `embed:""`
 	URL         string            `arg:"" help:"Where deliveries are posted to."`
-	Events      []string          `name:"event" short:"e" required:"" placeholder:"PATTERN" help:"What it gets: a type, link.* for a family, * for all. Repeat it, or separate by comma."`
+	Events      []string          `name:"event" short:"e" required:"true" placeholder:"PATTERN" help:"What it gets: a type, link.* for a family, * for all. Repeat it, or separate by comma."`
 	ID          string            `name:"id" placeholder:"ID" help:"Your own ID; creates it, or replaces the endpoint that has it."`
 	Contract    string            `name:"contract" placeholder:"NAME" help:"The contract; by default the tenant's."`
 	Secret      string            `name:"secret" placeholder:"SECRET" help:"The signing secret, if it exists already; @FILE reads a file. Made if absent."`

@@ -62,7 +62,7 @@ func scopesText(scopes []client.Scope) string {
 
 type keysCreate struct {
 	connection `embed:""`
-	Scopes     []client.Scope `name:"scope" required:"" placeholder:"SCOPE" help:"What it may do: publish, read, manage. Repeat it, or separate by comma."`
+	Scopes     []client.Scope `name:"scope" required:"true" placeholder:"SCOPE" help:"What it may do: publish, read, manage. Repeat it, or separate by comma."`
 	Name       string         `name:"name" placeholder:"TEXT" help:"For people: who holds it."`
 	ExpiresIn  span           `name:"expires-in" placeholder:"DURATION" help:"Stop working after this time, such as 12h or 90d; never by default."`
 }

@@ -63,10 +63,10 @@ func reportRefusal(p *Process, e *client.Error) {
 		}
 		p.warnf("  %s", clean(line))
 	}
-	switch e.Code {
-	case client.CodeUnauthorized:
+	if e.Code == client.CodeUnauthorized {
 		p.warnf("the server does not know this key; keys come from --key, $POSTHORN_KEY, $POSTHORN_ADMIN_KEY or the data folder, in this order")
-	case client.CodeTenantRequired:
+	}
+	if e.Code == client.CodeTenantRequired {
 		p.warnf("name the tenant with --tenant or $POSTHORN_TENANT")
 	}
 }

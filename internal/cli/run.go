@@ -94,8 +94,7 @@ func usagef(format string, args ...any) error {
 // it had got to.
 func usageOf(err error) error {
 	u := &usageError{err: err, command: "posthorn"}
-	var parse *kong.ParseError
-	if errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 		u.err = parse.Unwrap()
 		if parse.Context != nil && parse.Context.Selected() != nil {
 			u.command = parse.Context.Selected().FullPath()

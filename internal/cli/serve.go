@@ -80,8 +80,7 @@ func startServer(ctx context.Context, p *Process, settings config.Server, notice
 	if err == nil {
 		return server, nil
 	}
-	var known *config.Fault
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*config.Fault](err); ok {
 		return nil, err
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -16,9 +16,9 @@ import (
 const maxVerifyBody = 64 << 20
 
 type verifyCommand struct {
-	Scheme    string   `name:"scheme" required:"" placeholder:"NAME" help:"How it is signed: ${schemes}."`
+	Scheme    string   `name:"scheme" required:"true" placeholder:"NAME" help:"How it is signed: ${schemes}."`
 	Variant   string   `name:"variant" placeholder:"V" help:"Which of several schemes that the provider has."`
-	Secrets   []string `name:"secret" required:"" sep:"none" placeholder:"SECRET" help:"The signing secret; repeat it while a secret is being changed: any may match."`
+	Secrets   []string `name:"secret" required:"true" sep:"none" placeholder:"SECRET" help:"The signing secret; repeat it while a secret is being changed: any may match."`
 	Headers   []string `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"A header of the request; one that is given twice is a repeated header."`
 	URL       string   `name:"url" placeholder:"URL" help:"The URL that was called, for schemes that sign it."`
 	Method    string   `name:"method" placeholder:"M" default:"POST" help:"The method, for schemes that sign it."`

@@ -46,8 +46,7 @@ func TestValidate(t *testing.T) {
 			s := valid()
 			test.change(&s)
 			err := s.Validate()
-			var f *Fault
-			if errors.As(err, &f) {
+			if f, ok := errors.AsType[*Fault](err); ok {
 				if f.Setting != test.want {
 					t.Errorf("got %q, want one about %q", err, test.want)
 				}

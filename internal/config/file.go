@@ -30,8 +30,7 @@ func ReadFile(path string) (File, error) {
 
 // reason is the part of a file's error that says why, without the operation.
 func reason(err error) string {
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Path + ": " + pathErr.Err.Error()
 	}
 	return err.Error()
@@ -117,7 +116,7 @@ func fileValue(s Setting, value *yaml.Node) (string, error) {
 			parts[i] = item.Value
 		}
 		return strings.Join(parts, ","), nil
-	default:
-		return "", fmt.Errorf("line %d: %s takes a plain value", value.Line, s.Key)
+	case yaml.MappingNode, yaml.AliasNode, yaml.DocumentNode, yaml.StreamNode:
 	}
+	return "", fmt.Errorf("line %d: %s takes a plain value", value.Line, s.Key)
 }

@@ -200,7 +200,7 @@ func readAnswer(r *bufio.Reader) (answer, error) {
 
 // readBody passes over the body, and keeps the beginning of a failure's.
 func (a *answer) readBody(r *bufio.Reader, length int, chunked bool) error {
-	var body io.Reader = io.LimitReader(r, int64(length))
+	body := io.LimitReader(r, int64(length))
 	if chunked {
 		body = httputil.NewChunkedReader(r)
 	}

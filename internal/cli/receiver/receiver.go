@@ -3,6 +3,7 @@ package receiver
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -65,8 +66,7 @@ type Receiver struct {
 func (s *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 		}
 		return
@@ -92,9 +92,7 @@ func (s *Receiver) reply(w http.ResponseWriter, r *http.Request, reply Reply) {
 		}
 		panic(http.ErrAbortHandler) // no answer at all, not an empty 200
 	}
-	for name, values := range reply.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), reply.Header)
 	if reply.Answer.RetryAfter != "" {
 		w.Header().Set("Retry-After", reply.Answer.RetryAfter)
 	}

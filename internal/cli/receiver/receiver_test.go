@@ -48,8 +48,15 @@ func start(t *testing.T, list string, done chan struct{}, got chan *receiver.Req
 	return srv.URL
 }
 
+// reply is an answer that was read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
 // post sends a body with a signature over signed.
-func post(t *testing.T, url, body, signed string) (*http.Response, error) {
+func post(t *testing.T, url, body, signed string) (reply, error) {
 	t.Helper()
 	scheme, _ := signature.Lookup("stripe", "")
 	key, err := scheme.ParseKey(secret)
@@ -64,10 +71,12 @@ func post(t *testing.T, url, body, signed string) (*http.Response, error) {
 		t.Fatal(err)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err == nil {
-		t.Cleanup(func() { _ = resp.Body.Close() })
+	if err != nil {
+		return reply{}, err
 	}
-	return resp, err
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(text)}, err
 }
 
 func TestReceiver_ChecksAndAnswers(t *testing.T) {
@@ -78,9 +87,8 @@ func TestReceiver_ChecksAndAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "7" || resp.Header.Get("X-Test") != "yes" || string(body) != "body" {
-		t.Errorf("answer %d %v %q", resp.StatusCode, resp.Header, body)
+	if resp.status != 429 || resp.header.Get("Retry-After") != "7" || resp.header.Get("X-Test") != "yes" || resp.body != "body" {
+		t.Errorf("got %+v", resp)
 	}
 	if r := <-got; !r.Checked || r.Refused != nil || r.Path != "/hook?a=1" || string(r.Body) != `{"n":1}` || !r.At.Equal(at()) {
 		t.Errorf("got %+v", r)
@@ -120,7 +128,7 @@ func TestReceiver_BoundsTheBody(t *testing.T) {
 	t.Parallel()
 	url := start(t, "200", nil, make(chan *receiver.Request, 1))
 	resp, err := post(t, url, strings.Repeat("x", receiver.MaxBody+1), "")
-	if err == nil && resp.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("status %d", resp.StatusCode)
+	if err == nil && resp.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d", resp.status)
 	}
 }
