@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -99,11 +100,13 @@ func (c *demoCommand) view(p *Process) demo.View {
 }
 
 func (c *demoCommand) announce(p *Process, server Server, folder string) {
-	p.warnf("the API is at http://%s, described at http://%s/docs; data in %s, removed at the end", server.Addr(), server.Addr(), folder)
-	p.warnf("look around from another terminal while it runs:")
-	p.warnf("    export POSTHORN_SERVER=http://%s POSTHORN_DATA=%s", server.Addr(), folder)
-	p.warnf("    posthorn deliveries list --status pending")
-	p.warnf("    posthorn endpoints list")
+	_, _ = fmt.Fprintf(p.Stderr, `The API is at http://%[1]s, described at http://%[1]s/docs. Look around from another terminal while this runs:
+
+    export POSTHORN_SERVER=http://%[1]s POSTHORN_DATA=%[2]s
+    posthorn deliveries list --status pending
+    posthorn endpoints list
+
+`, server.Addr(), folder)
 }
 
 func (c *demoCommand) conclude(p *Process, s demo.Summary) error {

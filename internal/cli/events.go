@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -281,17 +283,24 @@ func (c *eventsGet) Run(ctx context.Context, p *Process) error {
 	d.add("ordering key", e.OrderingKey)
 	d.add("deliver at", showTime(e.DeliverAt))
 	d.add("expires", showTime(e.ExpiresAt))
-	d.add("deliveries", fmt.Sprint(e.Deliveries.Total))
-	byStatus := map[string]string{}
-	for status, n := range e.Deliveries.ByStatus {
-		byStatus[string(status)] = fmt.Sprint(n)
-	}
-	d.addAll("  ", byStatus)
+	d.add("deliveries", countsText(e.Deliveries))
 	d.flush()
 	if len(e.Data) > 0 {
 		p.printf("data:\n%s\n", cleanLines(string(e.Data)))
 	}
 	return nil
+}
+
+// countsText is "3: 2 delivered, 1 pending".
+func countsText(c client.DeliveryCounts) string {
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(c.ByStatus)) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.ByStatus[status], status))
+	}
+	if len(parts) == 0 {
+		return fmt.Sprint(c.Total)
+	}
+	return fmt.Sprintf("%d: %s", c.Total, strings.Join(parts, ", "))
 }
 
 type eventsCancel struct {

@@ -25,7 +25,7 @@ type listenCommand struct {
 	Port      int      `name:"port" placeholder:"P" default:"8090" help:"Port on 127.0.0.1; 0 takes a free one and says which."`
 	Scheme    string   `name:"scheme" placeholder:"NAME" help:"Check signatures: ${schemes}."`
 	Variant   string   `name:"variant" placeholder:"V" help:"Which of several schemes that the provider has."`
-	Secrets   []string `name:"secret" environ:"POSTHORN_LISTEN_SECRET" sep:"none" placeholder:"SECRET" help:"The signing secret; repeat it while a secret is being changed."`
+	Secrets   []string `name:"secret" sep:"none" placeholder:"SECRET" help:"The signing secret; repeat it while a secret is being changed."`
 	Tolerance span     `name:"tolerance" placeholder:"D" help:"How far a timestamp may be off; by default what the scheme says."`
 	Forward   string   `name:"forward" placeholder:"URL" help:"Pass each request whose signature is good on to this URL, and its answer back."`
 	Answer    string   `name:"answer" placeholder:"LIST" help:"What to answer, one after the other, the last for ever: statuses, timeout, 429:retry-after=120, 500*3."`

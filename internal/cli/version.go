@@ -41,9 +41,12 @@ func (c *versionCommand) Run(p *Process) error {
 func readBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return build{Version: "unknown"}
+		return build{Version: "devel"}
 	}
 	b := build{Version: info.Main.Version, Go: info.GoVersion}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel" // fit for a User-Agent, where brackets begin a comment
+	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

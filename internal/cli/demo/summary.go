@@ -67,9 +67,12 @@ func (s Summary) Text() string {
 	fmt.Fprintf(&b, "%d events accepted, %d deliveries: %d delivered, %d waiting for a retry, %d under way, %d failed\n",
 		s.Accepted, s.Deliveries, s.Delivered, s.Retrying, s.UnderWay, s.Failed)
 	fmt.Fprintf(&b, "%d signatures checked: %d valid, %d bad; %d duplicates\n", s.Verified+s.Refused, s.Verified, s.Refused, s.Duplicates)
-	if s.OK() {
+	switch {
+	case s.OK():
 		b.WriteString("All that should have arrived arrived.\n")
-	} else {
+	case s.Accepted == 0:
+		b.WriteString("Nothing was accepted.\n")
+	default:
 		fmt.Fprintf(&b, "%d deliveries that should have arrived did not.\n", s.Missing)
 	}
 	return b.String()
