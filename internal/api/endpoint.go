@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -221,12 +219,8 @@ func (a *API) patched(e *webhook.Endpoint, patch map[string]any) (*endpointInput
 	if err := found.problem(); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(merged)
-	if err != nil {
-		return nil, err
-	}
-	var in endpointInput
-	return &in, json.Unmarshal(text, &in)
+	in, err := decodeAs[endpointInput](merged)
+	return &in, err
 }
 
 // endpointDocument is an endpoint in the form that creates it, without the secret

@@ -360,6 +360,14 @@ func TestEndpoints_BadFields(t *testing.T) {
 		patterns[i] = fmt.Sprintf(`"t.%d"`, i)
 	}
 	f.send(to("POST", "/v1/endpoints", `{"url":"https://example.com/","events":[`+strings.Join(patterns, ",")+`]}`)).problem(422, "invalid_field").faultAt("/events", "endpoint_patterns")
+	for text, want := range map[string]float64{"28.0": 28, "2.8e1": 28, "1000": 1000} {
+		if got := f.send(to("POST", "/v1/endpoints", `{"url":"https://example.com/","events":["*"],"max_in_flight":`+text+`}`)).is(201); got.json["max_in_flight"] != want {
+			t.Errorf("%s is taken as %v", text, got.json["max_in_flight"])
+		}
+	}
+	for _, text := range []string{"28.5", "1e400", "-1", "1001", "1e300"} {
+		f.send(to("POST", "/v1/endpoints", `{"url":"https://example.com/","events":["*"],"max_in_flight":`+text+`}`)).problem(422, "invalid_field").faultAt("/max_in_flight", "invalid_field")
+	}
 	f.send(to("POST", "/v1/endpoints", "")).problem(422, "invalid_field").faultAt("/url", "invalid_field")
 	f.send(to("POST", "/v1/endpoints", `{"~a/b":1,"url":"https://example.com/","events":["*"]}`)).problem(422, "unknown_field").faultAt("/~0a~1b", "unknown_field")
 }

@@ -8,7 +8,7 @@ import (
 type endpointInput struct {
 	URL         string            `json:"url" doc:"Where events are sent, by POST. What is behind # is dropped, the host is stored in lower case; path and query stay as given." min:"1" max:"2048" form:"a URL such as https://example.com/webhooks" example:"https://example.com/webhooks"`
 	Events      []string          `json:"events" doc:"Patterns that choose events by their type: a type, a family such as link.*, or * for all but the server's own (webhook.failed, endpoint.*). An event that several patterns match is delivered once." min:"1" max:"50" limit:"endpoint_patterns" items:"pattern=^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(\\.\\*)?)$;max=130;form=a type such as link.created, a family such as link.*, or *" example:"[\"link.created\",\"click\"]"`
-	Secret      string            `json:"secret,omitempty" secret:"yes" doc:"The signing secret: whsec_ and the base64 of 24 to 64 random bytes, under the standard contract. It is taken unchanged. Without one, a secret is made." min:"1" max:"256" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
+	Secret      string            `json:"secret,omitempty" secret:"in" doc:"The signing secret: whsec_ and the base64 of 24 to 64 random bytes, under the standard contract. It is taken unchanged. Without one, a secret is made." min:"1" max:"256" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
 	Active      *bool             `json:"active,omitempty" doc:"false switches the endpoint off: it is paused, and its deliveries wait. true switches it on from any state. Absent: on for a new endpoint, else as it is." example:"true"`
 	Contract    string            `json:"contract,omitempty" doc:"The contract that its deliveries follow. Absent: the tenant's default." min:"1" max:"64" example:"standard"`
 	Description string            `json:"description,omitempty" doc:"Free text for people." max:"500" example:"Orders to the warehouse"`
@@ -45,7 +45,7 @@ type wireEndpoint struct {
 // wireCreatedEndpoint is the one answer that shows the secret.
 type wireCreatedEndpoint struct {
 	wireEndpoint
-	Secret string `json:"secret" secret:"yes" doc:"The signing secret. It is shown here and never again." example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
+	Secret string `json:"secret" secret:"out" doc:"The signing secret. It is shown here and never again." example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
 }
 
 type wireSecret struct {

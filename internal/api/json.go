@@ -98,9 +98,12 @@ func decodeDocument(c *call) error {
 // body, so only the place is taken from it.
 func syntaxProblem(err error) error {
 	const allowed = "one JSON document in UTF-8, each member once"
+	if tooLarge, ok := errors.AsType[*json.SemanticError](err); ok {
+		return webhook.InvalidField(shortPointer(string(tooLarge.JSONPointer)), "it is a number too large to be read", "a smaller number")
+	}
 	p := &webhook.Problem{Code: webhook.CodeInvalidBody, Detail: "The body is no valid JSON."}
-	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
 		return p
 	}
 	detail := "the JSON breaks at byte " + strconv.FormatInt(syntax.ByteOffset, 10)
@@ -120,9 +123,16 @@ func shortPointer(pointer string) string {
 }
 
 // bodyAs decodes the body into the type that the operation's schema was made of.
-// The document fits the schema already, so that a failure is a bug.
-func bodyAs[T any](c *call) (T, error) {
+func bodyAs[T any](c *call) (T, error) { return decodeAs[T](c.document) }
+
+// decodeAs gives a document that fits a schema its Go type; that it can't is a
+// bug. The way leads over the document, not over the text as posted: 28.0 and
+// 2.8e1 are whole numbers to a schema, and no int to a decoder.
+func decodeAs[T any](document any) (T, error) {
 	var v T
-	err := json.Unmarshal(c.body, &v, json.RejectUnknownMembers(true))
-	return v, err
+	text, err := json.Marshal(document)
+	if err != nil {
+		return v, err
+	}
+	return v, json.Unmarshal(text, &v, json.RejectUnknownMembers(true))
 }

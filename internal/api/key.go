@@ -28,7 +28,7 @@ type wireKey struct {
 // wireCreatedKey is the one answer that shows the key.
 type wireCreatedKey struct {
 	wireKey
-	Key string `json:"key" secret:"yes" doc:"The key itself. It is shown here and never again." example:"phk_01k8x3m5t2f4v9z7_…"`
+	Key string `json:"key" secret:"out" doc:"The key itself. It is shown here and never again." example:"phk_01k8x3m5t2f4v9z7_…"`
 }
 
 func showKey(k *webhook.APIKey) wireKey {

@@ -155,6 +155,7 @@ func texts[T ~string](values []T) []string {
 //	enum      the values of a closed set, by comma; checked
 //	min, max  bounds of a text's length, a number, an array's or object's size
 //	pattern, form   regular expression, and what it means in words
+//	secret    "in" for a secret that is taken, "out" for one that is shown once
 //	limit     the name of the limit that max stands for
 //	items     tags of an array's items or an object's values: "max=…;pattern=…"
 //	keys      the same for an object's member names
@@ -228,8 +229,8 @@ func (g *registry) addFields(s *schema, t reflect.Type) {
 
 func applyTags(s *schema, tag reflect.StructTag) {
 	s.Description = tag.Get("doc")
-	if s.WriteOnly = tag.Get("secret") != ""; s.WriteOnly {
-		s.Format = "password"
+	if kind, ok := tag.Lookup("secret"); ok {
+		s.Format, s.WriteOnly = "password", kind == "in"
 	}
 	if text, ok := tag.Lookup("example"); ok {
 		s.Examples = []any{s.value(text)}

@@ -6,8 +6,6 @@ import (
 	"net/mail"
 	"reflect"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -182,12 +180,8 @@ func (a *API) patchTenant(c *call) (reply, error) {
 		if err := found.problem(); err != nil {
 			return err
 		}
-		text, err := json.Marshal(merged)
+		in, err := decodeAs[tenantChanges](merged)
 		if err != nil {
-			return err
-		}
-		var in tenantChanges
-		if err := json.Unmarshal(text, &in); err != nil {
 			return err
 		}
 		return a.applyTenant(t, &in)
