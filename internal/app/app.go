@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type App struct {
 	admin    webhook.SecretText
 	// contracts are fixed while the server runs.
 	contracts contracts
+	seams     seams
 
 	db         *sqlite.DB
 	registry   *publish.Registry
@@ -62,11 +64,19 @@ type App struct {
 	auth       *auth.Authenticator
 	listener   net.Listener
 	metrics    net.Listener
+	serving    sync.Mutex // guards servers
 	servers    []*http.Server
 
 	ended   chan struct{}
 	endOnce sync.Once
 	endErr  error
+}
+
+// seams are what tests put in the place of the machine's own; empty in a server.
+type seams struct {
+	resolver send.Resolver
+	// lanes stands between the dispatcher and the store.
+	lanes func(store.Lanes) store.Lanes
 }
 
 // New checks the settings. It touches neither disk nor network.
@@ -180,10 +190,14 @@ func (a *App) warnOfProxies() {
 
 // openLanes builds everything between the API and the wire.
 func (a *App) openLanes(ctx context.Context) error {
-	a.sender = send.New(send.Config{Allow: a.networks, Own: a.ownListeners, Wall: a.clock.Wall})
+	a.sender = send.New(send.Config{Allow: a.networks, Own: a.ownListeners, Wall: a.clock.Wall, Resolver: a.seams.resolver})
 	a.deliverer = &deliverer{sender: a.sender, clock: a.clock, userAgent: userAgent(a.opt.Version), contracts: a.contracts}
+	var lanes store.Lanes = a.db
+	if a.seams.lanes != nil {
+		lanes = a.seams.lanes(lanes)
+	}
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Store: a.db, Send: a.deliverer, Contracts: a.contracts.find, Match: a.registry.Match, Clock: a.clock,
+		Store: lanes, Send: a.deliverer, Contracts: a.contracts.find, Match: a.registry.Match, Clock: a.clock,
 		Random: randomFloat, TimeLapse: a.cfg.TimeLapse, Log: a.log,
 	})
 	a.publisher = publish.New(publish.Config{
@@ -218,10 +232,39 @@ func (a *App) changed(c store.Change) {
 	}
 }
 
+// lastAnswers is how long answers may take after the database is gone.
+const lastAnswers = time.Second
+
 // fatal ends the process after the database closed itself (N1): a supervisor
-// starts it anew, and the database is read from what is durable.
+// starts it anew, and the database is read from what is durable. Who waits for
+// an answer gets it first, and it is no success (R2). It does not wait: the
+// store's writer calls it.
 func (a *App) fatal(cause error) {
-	a.end(fmt.Errorf("the database failed: %w", cause))
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
+		defer cancel()
+		if err := a.hangUp(ctx); err != nil {
+			a.log.Warn("some requests were not answered", slog.Any("error", err))
+		}
+		a.end(fmt.Errorf("the database failed: %w", cause))
+	}()
+}
+
+// hangUp ends the listeners and lets requests under way end until ctx does.
+func (a *App) hangUp(ctx context.Context) error {
+	a.serving.Lock()
+	servers := slices.Clone(a.servers)
+	a.serving.Unlock()
+	var g errgroup.Group
+	for _, s := range servers {
+		g.Go(func() error {
+			if err := s.Shutdown(ctx); err != nil {
+				return s.Close()
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 func (a *App) end(err error) {
@@ -256,14 +299,7 @@ func (a *App) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.ShutdownGrace)
 	defer cancel()
 	var g errgroup.Group
-	for _, s := range a.servers {
-		g.Go(func() error {
-			if err := s.Shutdown(ctx); err != nil {
-				return s.Close()
-			}
-			return nil
-		})
-	}
+	g.Go(func() error { return a.hangUp(ctx) })
 	g.Go(func() error {
 		if a.dispatcher == nil {
 			return nil

@@ -44,7 +44,9 @@ func listenAt(ctx context.Context, address string) (net.Listener, error) {
 // serve answers on a listener until Stop.
 func (a *App) serve(l net.Listener, h http.Handler) {
 	s := api.HTTPServer(h, a.log)
+	a.serving.Lock()
 	a.servers = append(a.servers, s)
+	a.serving.Unlock()
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			a.end(fmt.Errorf("serving at %s: %w", l.Addr(), err))
