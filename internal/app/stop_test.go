@@ -1,0 +1,100 @@
+package app
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/posthorn/posthorn/client"
+)
+
+// SIGTERM with a hundred requests under way, several times in a row: they end
+// within the grace, no endpoint is blamed, and each start goes on.
+func TestFault_B50_StopsWithRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	const wire, cycles = 100, 3
+	r := newReceiver(t)
+	p := launch(t, t.TempDir())
+	e := p.endpoint(r.url("/"))
+	var sent []string
+	for cycle := range cycles {
+		open := make(chan struct{})
+		r.on("/", held(open, status(200)))
+		sent = append(sent, p.flood(wire)...)
+		eventually(t, "a hundred requests under way", func() bool { return r.waiting() == wire })
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			if code, took := p.terminate(); code != 0 || took > 20*time.Second {
+				t.Errorf("cycle %d: exit code %d after %s", cycle, code, took)
+			}
+		}()
+		// It takes nothing new, and waits for what is under way.
+		eventually(t, "a closed door", func() bool {
+			_, err := p.GetLimits(t.Context())
+			return err != nil
+		})
+		select {
+		case <-stopped:
+			t.Error("it did not wait for the requests")
+		default:
+		}
+		close(open)
+		<-stopped
+		p = p.again()
+	}
+	checkEnded(p.caller, e.ID, len(sent))
+	if got := sorted(ids(r.at("/"))); !slices.Equal(got, sorted(sent)) {
+		t.Errorf("%d requests for %d events", len(got), len(sent))
+	}
+	for _, d := range p.list(client.DeliveryFilter{Endpoint: e.ID}) {
+		if d.AttemptCount != 1 || d.FailureKind != "" {
+			t.Errorf("delivery %s: %d attempts, %q", d.ID, d.AttemptCount, d.FailureKind)
+		}
+	}
+	if got, err := p.GetEndpoint(t.Context(), e.ID); err != nil || got.Health.FailuresInRow != 0 {
+		t.Errorf("health %+v, %v", got.Health, err)
+	}
+}
+
+// A receiver that never answers holds nobody up: what still runs at the end of
+// the grace is put back, not counted, and due at once after the restart.
+func TestFault_B50_NeverAnsweringReceiver(t *testing.T) {
+	t.Parallel()
+	const wire = 100
+	const grace = time.Second
+	r := newReceiver(t)
+	r.on("/", hang())
+	p := launch(t, t.TempDir(), "--shutdown-grace", grace.String())
+	e := p.endpoint(r.url("/"))
+	sent := p.flood(wire)
+	for range 2 {
+		eventually(t, "a hundred requests under way", func() bool { return len(r.at("/"))%wire == 0 && r.waiting() == len(r.at("/")) && r.waiting() > 0 })
+		code, took := p.terminate()
+		if code != 0 || took > grace+3*time.Second {
+			t.Errorf("exit code %d after %s", code, took)
+		}
+		t.Logf("it took %s", took)
+		p = p.again()
+		r.await("/", len(r.at("/"))+1)
+	}
+	eventually(t, "all of them again", func() bool { return len(r.at("/")) == 3*wire })
+	r.on("/", status(200))
+	p.kill() // what hangs now hangs for the rest of its 15 s
+	p = p.again()
+	checkEnded(p.caller, e.ID, wire)
+	for _, id := range sent {
+		d := p.only(id)
+		if d.AttemptCount != 1 {
+			t.Errorf("%s: %d attempts are counted", id, d.AttemptCount)
+		}
+		for _, a := range d.Attempts[:len(d.Attempts)-1] {
+			if a.FailureKind != "" || a.StatusCode != 0 || a.Try != 1 {
+				t.Errorf("%s: a stop is shown as %+v", id, a)
+			}
+		}
+	}
+	if got, err := p.GetEndpoint(t.Context(), e.ID); err != nil || got.Health.FailuresInRow != 0 {
+		t.Errorf("health %+v, %v", got.Health, err)
+	}
+}
