@@ -99,10 +99,10 @@ func open() []string   { return []string{"planned", "later"} }
 
 var (
 	ruleRow = regexp.MustCompile(`(?m)^\| ([NBSEPR]\d{1,3}) \| ([a-z ]+) \| `)
-	// A test's name, or a subtest's, that carries IDs: TestEngine_N12_…, and what
-	// a suite calls testFault_B04_….
-	testName = regexp.MustCompile(`(?:\bfunc |")((?:[Tt]est|[Ff]uzz|[Bb]enchmark)?[A-Z][A-Za-z0-9]*_[NBSEPR]\d{1,3}[A-Za-z0-9_]*)`)
-	ruleID   = regexp.MustCompile(`_([NBSEPR]\d{1,3})(?:_|$)`)
+	// A test's name, or a subtest's, that carries IDs: TestEngine_N12_…, what a
+	// suite calls testFault_B04_…, or t.Run("N21 time-lapse").
+	testName = regexp.MustCompile(`(?:\bfunc |")((?:[Tt]est|[Ff]uzz|[Bb]enchmark)?[A-Z][A-Za-z0-9]*_[NBSEPR]\d{1,3}[A-Za-z0-9_]*|[NBSEPR]\d{1,3} [a-z])`)
+	ruleID   = regexp.MustCompile(`(?:_|^)([NBSEPR]\d{1,3})(?:[ _]|$)`)
 )
 
 // rulesOf reads a rule book: the state of each ID.
