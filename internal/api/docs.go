@@ -15,7 +15,7 @@ var docsFiles embed.FS
 
 // docsPolicy lets the page load its own files and read the document, nothing
 // else: no inline code, no frames, no forms.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // addDocs adds the routes of the page. They are no operations: people open them.

@@ -202,6 +202,7 @@ func (a *API) describeAnswers(op *operation, problem *schema) map[string]object 
 		entry := object{
 			"description": strings.Join(meanings, " "),
 			"content":     object{"application/problem+json": object{"schema": problem}},
+			"x-codes":     codes[status],
 		}
 		if status == http.StatusServiceUnavailable {
 			entry["headers"] = object{"Retry-After": object{"description": "Seconds to wait.", "schema": &schema{Type: types{typeInteger}}}}

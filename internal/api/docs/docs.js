@@ -42,6 +42,7 @@ class Page {
 
   // rules lists what else holds for a value.
   rules(schema) {
+    if (schema.items && !schema.items.$ref && schema.items.enum) return ["any of " + schema.items.enum.join(", ") + "; several by commas"];
     const out = [];
     const add = (key, label) => { if (schema[key] !== undefined) out.push(label + " " + JSON.stringify(schema[key])); };
     if (schema.enum) out.push("one of " + schema.enum.join(", "));
@@ -103,19 +104,27 @@ class Page {
     return lines.join(" \\\n  ");
   }
 
+  // responses shows successes one by one, and refusals by their codes.
   responses(operation) {
-    return Object.entries(operation.responses).map(([status, response]) => {
-      const [media, content] = Object.entries(response.content || {})[0] || [];
-      const body = [h("summary", {}, h("code", {}, status), " ", response.description)];
-      for (const [name, header] of Object.entries(response.headers || {})) {
-        body.push(h("p", {}, h("code", {}, name), ": ", header.description || ""));
-      }
-      if (content && media !== "application/problem+json") {
-        body.push(h("p", { class: "soft" }, media), this.members(content.schema), h("pre", { tabindex: "0" }, JSON.stringify(this.example(content.schema), null, 2)));
-      }
-      if (media === "application/problem+json") body.push(h("p", {}, "A problem document, see ", h("a", { href: "#problems" }, "problems"), "."));
-      return h("details", {}, body);
-    });
+    const all = Object.entries(operation.responses);
+    const refusals = all.flatMap(([status, response]) => (response["x-codes"] || []).map((code) => h("li", {}, status, " ", h("a", { href: "#" + code }, code))));
+    return [
+      ...all.filter(([, response]) => !response["x-codes"]).map(([status, response]) => this.success(status, response)),
+      refusals.length ? h("p", { class: "soft" }, "Refusals") : undefined,
+      refusals.length ? h("ul", { class: "codes" }, refusals) : undefined,
+    ];
+  }
+
+  success(status, response) {
+    const body = [h("summary", {}, h("code", {}, status), " ", response.description)];
+    for (const [name, header] of Object.entries(response.headers || {})) {
+      body.push(h("p", {}, h("code", {}, name), ": ", header.description || ""));
+    }
+    for (const [media, content] of Object.entries(response.content || {})) {
+      body.push(h("p", { class: "soft" }, media), this.members(content.schema));
+      if (this.resolve(content.schema).properties) body.push(h("pre", { tabindex: "0" }, JSON.stringify(this.example(content.schema), null, 2)));
+    }
+    return h("details", {}, body);
   }
 
   operation(path, method, operation) {
