@@ -133,11 +133,20 @@ func (d *DB) endpointByID(c *conn, tenant, id string) (*webhook.Endpoint, error)
 }
 
 func (t *tx) endpointByKey(key webhook.EndpointKey) (*webhook.Endpoint, error) {
-	e, err := t.db.endpoint(t.conn, selectEndpoint+` AND n.num = ?`, int64(key))
+	return t.withHealth(t.db.endpoint(t.conn, selectEndpoint+` AND n.num = ?`, int64(key)))
+}
+
+// presentEndpoint is an endpoint as the batch has left it so far.
+func (t *tx) presentEndpoint(tenant, id string) (*webhook.Endpoint, error) {
+	return t.withHealth(t.db.endpointByID(t.conn, tenant, id))
+}
+
+// withHealth puts in the health that the batch has not written yet.
+func (t *tx) withHealth(e *webhook.Endpoint, err error) (*webhook.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h, ok := t.health[key]; ok {
+	if h, ok := t.health[e.Key]; ok {
 		e.Health = h
 	}
 	return e, nil
@@ -159,7 +168,7 @@ func (d *DB) CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.
 		if taken {
 			return refuse(store.ErrExists)
 		}
-		made.Version = 1
+		made.Version = 0
 		err = t.exec(`INSERT INTO endpoint (tenant, id, url, events, contract, contract_revision, state, state_reason, state_since, description,
 			metadata, max_in_flight, failures_in_row, version, created_at, updated_at) VALUES (?,?,'','[]','','',0,0,0,'','{}',0,0,0,?,?)`,
 			tenant.num, made.ID, made.CreatedAt, made.CreatedAt)
@@ -167,6 +176,12 @@ func (d *DB) CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.
 			return err
 		}
 		made.Key = webhook.EndpointKey(t.conn.db.LastInsertRowID())
+		if made.ID == "" {
+			made.ID = d.ids.Encode(webhook.PrefixEndpoint, made.CreatedAt, int64(made.Key))
+			if err := t.exec(`UPDATE endpoint SET id = ? WHERE num = ?`, made.ID, int64(made.Key)); err != nil {
+				return err
+			}
+		}
 		return t.storeEndpoint(&made, made.CreatedAt)
 	})
 	if err != nil {
@@ -175,8 +190,8 @@ func (d *DB) CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.
 	return &made, nil
 }
 
-// storeEndpoint writes an endpoint whole, raises the tenant's revision and tells
-// others.
+// storeEndpoint writes an endpoint whole as its next version, raises the tenant's
+// revision and tells others.
 func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
 	events, err := json.Marshal(e.Events)
 	if err != nil {
@@ -197,6 +212,7 @@ func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
 		}
 	}
 	e.UpdatedAt = now
+	e.Version++
 	err = t.exec(`UPDATE endpoint SET url=?, events=?, contract=?, contract_revision=?, state=?, state_reason=?, state_since=?,
 		description=?, metadata=?, headers=?, max_in_flight=?, failures_in_row=?, first_failure_at=?, last_success_at=?,
 		last_attempt_at=?, version=?, updated_at=? WHERE num=?`,
@@ -242,15 +258,12 @@ func (t *tx) storeSecrets(e *webhook.Endpoint) error {
 func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Time, change func(*webhook.Endpoint) (store.EndpointUpdate, error)) (*webhook.Endpoint, error) {
 	var after *webhook.Endpoint
 	err := d.writer.do(ctx, func(t *tx) error {
-		e, err := d.endpointByID(t.conn, tenant, id)
+		e, err := t.presentEndpoint(tenant, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(err)
 		}
 		if err != nil {
 			return err
-		}
-		if h, ok := t.health[e.Key]; ok {
-			e.Health = h
 		}
 		after = e
 		update, err := change(e)
@@ -258,14 +271,14 @@ func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Tim
 			return refuse(err)
 		}
 		if update.Unchanged {
-			return nil
+			after, err = t.presentEndpoint(tenant, id) // e may bear what change tried
+			return err
 		}
 		for i := range update.Emit {
 			if s, err := t.tenant(update.Emit[i].Tenant); err != nil || s.rev != update.Emit[i].Revision {
 				return refuse(store.ErrStale)
 			}
 		}
-		e.Version++
 		if err := t.storeEndpoint(e, now); err != nil {
 			return err
 		}
