@@ -82,6 +82,9 @@ func (d *DB) FindKey(ctx context.Context, id string) (k *webhook.APIKey, err err
 
 // ListKeys implements store.Keys.
 func (d *DB) ListKeys(ctx context.Context, tenant string, p store.Page) (store.Listed[*webhook.APIKey], error) {
+	if tenant == "" {
+		return listNumbered(ctx, d, selectKey+` AND tenant IS NULL`, nil, p, scanKey)
+	}
 	return listNumbered(ctx, d, selectKey+` AND tenant = (SELECT num FROM tenant WHERE id = ?)`, []any{tenant}, p, scanKey)
 }
 
