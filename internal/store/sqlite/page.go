@@ -42,12 +42,22 @@ func paged[T any](rows []T, position func(T) int64, p store.Page) store.Listed[T
 // that reading ended at, more tells that it can go on from there.
 func listed[T any](rows []T, position func(T) int64, p store.Page, last int64, more bool) store.Listed[T] {
 	page := store.Listed[T]{Items: rows}
+	// After is exclusive, and its row stands on the page that we came from: an
+	// empty page leads back to it by the position beside.
+	onto := p.After
+	switch {
+	case p.After == 0:
+	case p.Ascending == p.Backward:
+		onto--
+	default:
+		onto++
+	}
 	if p.Backward {
 		slices.Reverse(page.Items)
 		if more {
 			page.Prev = last
 		}
-		page.Next = p.After
+		page.Next = onto
 		if len(page.Items) > 0 {
 			page.Next = position(page.Items[len(page.Items)-1])
 		}
@@ -57,7 +67,7 @@ func listed[T any](rows []T, position func(T) int64, p store.Page, last int64, m
 		page.Next = last
 	}
 	if p.After != 0 {
-		page.Prev = p.After
+		page.Prev = onto
 		if len(page.Items) > 0 {
 			page.Prev = position(page.Items[0])
 		}
