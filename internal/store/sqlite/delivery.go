@@ -168,7 +168,7 @@ func (d *DB) ListDeliveries(ctx context.Context, tenant string, f store.Delivery
 			return err
 		}
 		var rows []numbered[*webhook.Delivery]
-		walk := walk{table: "delivery", column: "d.pos", stamp: "created_at", page: p, span: f.Span}
+		walk := walk{table: "delivery", column: "d.pos", stamp: "created_at", stampAt: 17, page: p, span: f.Span}
 		last, more, err := walk.run(c, sql, args, func(s *sqlite3.Stmt) (bool, error) {
 			if num != 0 && s.ColumnInt64(8) != num || len(types) > 0 && !types[s.ColumnText(25)] || !takes(&f, s, now) {
 				return false, nil
