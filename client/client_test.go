@@ -233,17 +233,18 @@ func TestPatch_NilRemoves(t *testing.T) {
 	}
 }
 
-// overloaded answers 503 for the first n requests, in virtual time.
+// overloaded answers 503, or another status, for the first n requests, in
+// virtual time.
 type overloaded struct {
-	n, calls   int
-	retryAfter string
+	n, calls, status int
+	retryAfter       string
 }
 
 func (o *overloaded) RoundTrip(r *http.Request) (*http.Response, error) {
 	o.calls++
 	status, header := 200, http.Header{}
 	if o.calls <= o.n {
-		status = 503
+		status = max(o.status, 503)
 		if o.retryAfter != "" {
 			header.Set("Retry-After", o.retryAfter)
 		}
@@ -274,21 +275,23 @@ func TestRetry_OnlyWhatMayBeRepeated(t *testing.T) {
 		call  func(*client.Client, *testing.T) error
 		calls int
 		wait  time.Duration
+		other int // a status in place of 503
 	}{
-		"a read":                  {on, "2", read, 3, 4 * time.Second},
-		"off by default":          {client.Retry{}, "2", read, 1, 0},
-		"an event with ID":        {on, "2", send("e1"), 3, 4 * time.Second},
-		"an event without":        {on, "2", send(""), 1, 0},
-		"a creation":              {on, "2", create, 1, 0},
-		"without Retry-After":     {on, "", read, 1, 0},
-		"longer than accepted":    {on, "61", read, 1, 0},
-		"no more than asked":      {client.Retry{Attempts: 2}, "2", read, 2, 2 * time.Second},
-		"an unreadable date form": {on, "soon", read, 1, 0},
+		"a read":                  {on, "2", read, 3, 4 * time.Second, 0},
+		"off by default":          {client.Retry{}, "2", read, 1, 0, 0},
+		"an event with ID":        {on, "2", send("e1"), 3, 4 * time.Second, 0},
+		"an event without":        {on, "2", send(""), 1, 0, 0},
+		"a creation":              {on, "2", create, 1, 0, 0},
+		"without Retry-After":     {on, "", read, 1, 0, 0},
+		"longer than accepted":    {on, "61", read, 1, 0, 0},
+		"no more than asked":      {client.Retry{Attempts: 2}, "2", read, 2, 2 * time.Second, 0},
+		"an unreadable date form": {on, "soon", read, 1, 0, 0},
+		"another failure":         {on, "2", read, 1, 0, 504},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				server := &overloaded{n: 2, retryAfter: test.after}
+				server := &overloaded{n: 2, retryAfter: test.after, status: test.other}
 				c := &client.Client{HTTP: &http.Client{Transport: server}, Retry: test.retry}
 				start := time.Now()
 				err := test.call(c, t)
