@@ -175,7 +175,6 @@ func (a *API) sealCursor(c *call, position []byte) []byte {
 	part("list cursor 1")
 	part(c.op.id)
 	part(c.tenant)
-	part(c.r.URL.Path)
 	part(strconv.FormatBool(c.query.Get("order") == "asc"))
 	for _, p := range c.op.params {
 		if p.in == "query" && p.name != "cursor" && p.name != "limit" && p.name != "order" {

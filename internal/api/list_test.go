@@ -169,6 +169,12 @@ func TestLists_CursorIsBound(t *testing.T) {
 	for _, path := range []string{"/v1/events?limit=2", "/v1/events?type=a.c", "/v1/events?type=a.b&order=asc", "/v1/events?type=a.b&since=2026-01-01T00:00:00Z", "/v1/deliveries?type=a.b"} {
 		get(path+"&cursor="+cursor).problem(422, "invalid_field").faultAt("cursor", "invalid_field")
 	}
+	for range 3 {
+		f.send(to("POST", "/v1/endpoints", plainEndpoint).with("Posthorn-Tenant", "default")).is(201)
+		f.send(to("POST", "/v1/tenants/default/keys", `{"scopes":["read"]}`)).is(201)
+	}
+	endpoints := get("/v1/endpoints?limit=1").is(200).text("next")
+	f.send(to("GET", "/v1/tenants/default/keys?limit=1&cursor="+endpoints, "")).problem(422, "invalid_field").faultAt("cursor", "invalid_field")
 	f.send(to("GET", "/v1/events?type=a.b&cursor="+cursor, "").with("Posthorn-Tenant", "acme")).problem(422, "invalid_field")
 	f.send(to("GET", "/v1/events?type=a.b&cursor="+cursor, "").with("Posthorn-Tenant", "*")).problem(422, "invalid_field")
 }

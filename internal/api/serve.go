@@ -269,6 +269,7 @@ const preallocate = 1 << 20
 
 func readWithin(from io.Reader, declared, limit int64) ([]byte, error) {
 	// One byte more than declared or allowed tells the end from an excess.
+	from = io.LimitReader(from, limit+1)
 	room := int64(512)
 	if declared >= 0 {
 		room = min(declared, preallocate) + 1

@@ -187,6 +187,40 @@ func (d *deadlineRecorder) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
+// endless is a body without end, which counts what is read of it.
+type endless struct{ n int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.n += len(p)
+	return len(p), nil
+}
+
+// TestFault_B95_EndlessBody: of a body whose length nobody said, one byte
+// more than its limit is read, to see that it goes on.
+func TestFault_B95_EndlessBody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range []struct {
+		path, media string
+		limit       int
+	}{
+		{"/v1/events", "application/json", f.api.cfg.Limits.BodyBytes()}, {"/v1/events", "application/x-ndjson", 16 << 20}, {"/v1/endpoints", "application/json", controlBodyLimit},
+	} {
+		body := &endless{}
+		r := httptest.NewRequestWithContext(t.Context(), "POST", c.path, body)
+		r.Header.Set("Authorization", "Bearer "+adminKey)
+		r.Header.Set("Content-Type", c.media)
+		w := httptest.NewRecorder()
+		f.api.ServeHTTP(w, r)
+		if w.Code != 413 || body.n > c.limit+1 || w.Header().Get("Connection") != "close" {
+			t.Errorf("%s as %s: answered %d after %d bytes", c.path, c.media, w.Code, body.n)
+		}
+	}
+}
+
 // TestFault_B95_BrokenBody: a body that breaks off is refused, not taken for whole.
 func TestFault_B95_BrokenBody(t *testing.T) {
 	t.Parallel()
@@ -252,8 +286,8 @@ func TestFault_B95_BodyIsReadLast(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		c.f.api.ServeHTTP(w, r)
-		if w.Code != c.status || body.read {
-			t.Errorf("%s %v: answered %d, body read: %v", c.path, c.header, w.Code, body.read)
+		if w.Code != c.status || body.read || w.Header().Get("Connection") != "close" {
+			t.Errorf("%s %v: answered %d, body read: %v, %v", c.path, c.header, w.Code, body.read, w.Header())
 		}
 	}
 }
