@@ -42,7 +42,7 @@ func parse(tag string, text []byte) (*language, error) {
 		case "when":
 			r.each(n, func(name string, n *yaml.Node) { r.when(fact(name), n, l.when) })
 		case "contracts":
-			// TestContract_… fill these under the contracts that they are for.
+			// Which parameters a contract fills is known; TestCatalog_EveryTextIsFilledIn looks.
 			r.each(n, func(name string, n *yaml.Node) {
 				l.contracts[name] = layer{}
 				r.texts(n, "", l.contracts[name], func(param) bool { return true })

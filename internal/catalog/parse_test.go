@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,14 +59,54 @@ func TestParse_RefusesAParameterThatMayBeEmpty(t *testing.T) {
 			}
 		}
 	}
-	bare, err := contract.Parse([]byte(bareContract))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// Of a contract that promises as little as it may, each fact is true when its
+// promise is added and only then; and what texts may say of it has a value.
+func TestFact_HoldsAndFills(t *testing.T) {
+	t.Parallel()
+	l := loaded(t).languages[English]
+	promises := map[fact]func(c *contract.Contract){
+		goneDisables:  func(c *contract.Contract) { c.Stop = []contract.Stop{{On: contract.KindGone, Disable: true}} },
+		endsDead:      func(c *contract.Contract) { c.Exhausted.Status = contract.StatusDead },
+		skipsWhileOff: func(c *contract.Contract) { c.Off.New, c.Off.Waiting = contract.FateSkip, contract.FateSkip },
+		deliversRuns:  func(c *contract.Contract) { c.Delivers = contract.DeliversRun },
+		operatorNamed: func(c *contract.Contract) { c.Operator = "Acme" },
+		pauses:        func(c *contract.Contract) { c.Pause.After = 5 },
+		degrades:      func(c *contract.Contract) { c.Degrade.After, c.Degrade.For = 3, contract.Duration(time.Hour) },
+		wantsSuccess:  func(c *contract.Contract) { c.Disable.NoSuccessFor = contract.Duration(time.Hour) },
+		heedsAny:      func(c *contract.Contract) { c.RetryAfter.Any, c.RetryAfter.Max = true, contract.Duration(time.Hour) },
+		heedsSome: func(c *contract.Contract) {
+			c.RetryAfter.On, c.RetryAfter.Max = []int{429}, contract.Duration(time.Hour)
+		},
+		keepsResponse:   func(c *contract.Contract) { c.Response.Keep = 1 },
+		contractIsKnown: func(*contract.Contract) {},
+		lengthensWait:   func(c *contract.Contract) { c.RetryAfter.Any, c.RetryAfter.Max = true, contract.Duration(time.Hour) },
+		replacesWait: func(c *contract.Contract) {
+			c.RetryAfter = contract.RetryAfter{Any: true, Max: contract.Duration(time.Hour), Mode: "replace"}
+		},
 	}
-	// Of a contract that promises as little as it may, few facts hold.
+	// Heeding Retry-After comes with a way of doing it.
+	with := map[fact][]fact{
+		heedsAny: {lengthensWait}, heedsSome: {lengthensWait}, lengthensWait: {heedsAny}, replacesWait: {heedsAny},
+	}
 	for _, f := range facts() {
-		if f.holds(bare) != (f == contractIsKnown) {
-			t.Errorf("%s of a bare contract: %t", f, f.holds(bare))
+		c, err := contract.Parse([]byte(bareContract))
+		if err != nil {
+			t.Fatal(err)
+		}
+		promises[f](c)
+		for _, other := range facts() {
+			want := other == f || other == contractIsKnown || slices.Contains(with[f], other)
+			if other.holds(c) != want {
+				t.Errorf("where %s, %s: %t", f, other, other.holds(c))
+			}
+		}
+		for _, p := range params() {
+			value := l.value(p, c)
+			if empty := value == "" || strings.HasPrefix(value, "0 "); p.filledUnder(f) && empty {
+				t.Errorf("where %s, {%s} is %q", f, p, value)
+			}
 		}
 	}
 }
