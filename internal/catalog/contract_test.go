@@ -219,7 +219,7 @@ func TestContract_E8_DegradedAndPaused(t *testing.T) {
 }
 
 // What each answer does is said as the contract has it (S4, E7).
-func TestContract_S4_AnswersAreSaidAsTheyAre(t *testing.T) {
+func TestCatalog_AnswersAreSaidAsTheyAre(t *testing.T) {
 	t.Parallel()
 	texts := loaded(t).For(English)
 	stops := func(stop ...contract.Stop) *contract.Contract {
@@ -262,7 +262,7 @@ func TestContract_S4_AnswersAreSaidAsTheyAre(t *testing.T) {
 }
 
 // While an endpoint is off, what it misses is held or skipped; both are said (P5).
-func TestContract_P5_OffIsSaidAsItIs(t *testing.T) {
+func TestCatalog_OffIsSaidAsItIs(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
 	for _, tag := range Languages() {
