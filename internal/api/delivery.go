@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
@@ -198,15 +197,11 @@ func (a *API) addRequest(detail *wireDeliveryDetail, d *webhook.Delivery, ev *we
 }
 
 func showDelivery(d *webhook.Delivery) wireDelivery {
-	next := d.NextAttemptAt
-	if d.Status.Final() {
-		next = time.Time{}
-	}
 	return wireDelivery{
 		ID: d.ID, Tenant: d.Tenant, Endpoint: d.Endpoint, Event: d.Event, Type: d.Type, WebhookID: d.WebhookID,
 		Contract: d.Contract, ContractRevision: d.ContractRevision, Trigger: d.Trigger, Status: d.Status, Reason: orNull(d.Reason),
 		FailureKind: orNull(d.FailureKind), Round: d.Round, AttemptCount: d.AttemptCount, StatusCode: orNull(d.StatusCode),
-		DurationMS: milliseconds(d.Duration), NextAttemptAt: stampOrNull(next), OrderingKey: orNull(d.OrderingKey),
+		DurationMS: milliseconds(d.Duration), NextAttemptAt: stampOrNull(d.NextAttemptAt), OrderingKey: orNull(d.OrderingKey),
 		ExpiresAt: stampOrNull(d.ExpiresAt), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOrNull(d.FinishedAt),
 	}
 }
