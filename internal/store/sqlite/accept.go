@@ -15,20 +15,15 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-const (
-	sqlInsertEvent = `INSERT INTO event (pos, tenant, type, id, accepted_at, created_at, deliver_at, expires_at,
-		ordering_key, first_delivery, deliveries, erased, size, data) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?)`
-	sqlInsertDelivery = `INSERT INTO delivery (pos, event, tenant, endpoint, type, promise, trigger, status, reason, kind,
-		round, attempts, rows, interrupted, status_code, duration, next_at, created_at)
-		VALUES (?,?,?,?,?,?,?,0,0,0,1,0,0,0,0,0,?,?)`
-	sqlInsertWaiting = `INSERT INTO waiting (endpoint, due, pos) VALUES (?,?,?)`
-	sqlDeleteWaiting = `DELETE FROM waiting WHERE endpoint = ? AND due = ? AND pos = ?`
-)
-
 // Accept implements store.Acceptor.
 func (d *DB) Accept(ctx context.Context, events []store.AcceptParams) ([]store.AcceptResult, error) {
+	var weight op
+	for i := range events {
+		weight.rows += 1 + len(events[i].Targets)
+		weight.bytes += len(events[i].Data)
+	}
 	results := make([]store.AcceptResult, len(events))
-	o := op{run: func(t *tx) error {
+	err := d.writer.doWeighted(ctx, weight, func(t *tx) error {
 		for i := range events {
 			r, err := t.accept(&events[i])
 			if err != nil && !own(err) {
@@ -38,12 +33,8 @@ func (d *DB) Accept(ctx context.Context, events []store.AcceptParams) ([]store.A
 			results[i] = r
 		}
 		return nil
-	}}
-	for i := range events {
-		o.rows += 1 + len(events[i].Targets)
-		o.bytes += len(events[i].Data)
-	}
-	if err := d.writer.doWeighted(ctx, o); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	return results, nil
@@ -120,8 +111,11 @@ func (t *tx) insertEvent(p *store.AcceptParams, tenant int64, key []byte) (store
 		return store.AcceptResult{}, err
 	}
 	if key != nil {
-		err := t.exec(`INSERT INTO event_key (hash, event, fingerprint) VALUES (?,?,?)`, key, pos, p.Fingerprint[:])
-		if err != nil {
+		r := t.hot(hotInsertEventKey)
+		r.blob(key)
+		r.int(pos)
+		r.blob(p.Fingerprint[:])
+		if err := r.exec(); err != nil {
 			return store.AcceptResult{}, err
 		}
 	}
@@ -139,19 +133,21 @@ func (t *tx) insertEvent(p *store.AcceptParams, tenant int64, key []byte) (store
 }
 
 func (t *tx) writeEvent(p *store.AcceptParams, pos, tenant, kind int64) error {
-	s, err := t.prepare(sqlInsertEvent)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(
-		s.BindInt64(1, pos), s.BindInt64(2, tenant), s.BindInt64(3, kind), bind(s, 4, text(p.ID)),
-		s.BindInt64(5, p.Now.UnixMilli()), bind(s, 6, p.CreatedAt), bind(s, 7, p.DeliverAt), bind(s, 8, p.ExpiresAt),
-		bind(s, 9, text(p.OrderingKey)), s.BindInt64(10, t.deliveryPos+1), s.BindInt(11, len(p.Targets)),
-		s.BindInt(12, len(p.Data)), s.BindBlob(13, p.Data))
-	if err != nil {
-		return err
-	}
-	return s.Exec()
+	r := t.hot(hotInsertEvent)
+	r.int(pos)
+	r.int(tenant)
+	r.int(kind)
+	r.text(p.ID)
+	r.int(p.Now.UnixMilli())
+	r.at(p.CreatedAt)
+	r.at(p.DeliverAt)
+	r.at(p.ExpiresAt)
+	r.text(p.OrderingKey)
+	r.int(t.deliveryPos + 1)
+	r.int(int64(len(p.Targets)))
+	r.int(int64(len(p.Data)))
+	r.blob(p.Data)
+	return r.exec()
 }
 
 func (t *tx) insertDelivery(p *store.AcceptParams, target store.Target, event, tenant, kind int64, eventID string, w *store.Work) error {
@@ -162,18 +158,17 @@ func (t *tx) insertDelivery(p *store.AcceptParams, target store.Target, event, t
 	t.deliveryPos++
 	pos := t.deliveryPos
 	due := p.DueAt()
-	s, err := t.prepare(sqlInsertDelivery)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(
-		s.BindInt64(1, pos), s.BindInt64(2, event), s.BindInt64(3, tenant), s.BindInt64(4, int64(target.Endpoint)),
-		s.BindInt64(5, kind), s.BindInt64(6, promise), s.BindInt64(7, triggers().num(contract.TriggerEvent)),
-		s.BindInt64(8, due.UnixMilli()), s.BindInt64(9, p.Now.UnixMilli()))
-	if err != nil {
-		return err
-	}
-	if err := s.Exec(); err != nil {
+	r := t.hot(hotInsertDelivery)
+	r.int(pos)
+	r.int(event)
+	r.int(tenant)
+	r.int(int64(target.Endpoint))
+	r.int(kind)
+	r.int(promise)
+	r.int(triggers.num(contract.TriggerEvent))
+	r.int(due.UnixMilli())
+	r.int(p.Now.UnixMilli())
+	if err := r.exec(); err != nil {
 		return err
 	}
 	if err := t.wait(target.Endpoint, due, pos); err != nil {
@@ -195,21 +190,18 @@ func (t *tx) insertDelivery(p *store.AcceptParams, target store.Target, event, t
 
 // wait puts a delivery into its lane.
 func (t *tx) wait(endpoint webhook.EndpointKey, due time.Time, pos int64) error {
-	return t.lane(sqlInsertWaiting, endpoint, due.UnixMilli(), pos)
+	return t.lane(hotInsertWaiting, endpoint, due.UnixMilli(), pos)
 }
 
 // leave takes a delivery out of its lane.
 func (t *tx) leave(endpoint webhook.EndpointKey, due, pos int64) error {
-	return t.lane(sqlDeleteWaiting, endpoint, due, pos)
+	return t.lane(hotDeleteWaiting, endpoint, due, pos)
 }
 
-func (t *tx) lane(sql string, endpoint webhook.EndpointKey, due, pos int64) error {
-	s, err := t.prepare(sql)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(s.BindInt64(1, int64(endpoint)), s.BindInt64(2, due), s.BindInt64(3, pos)); err != nil {
-		return err
-	}
-	return s.Exec()
+func (t *tx) lane(h hot, endpoint webhook.EndpointKey, due, pos int64) error {
+	r := t.hot(h)
+	r.int(int64(endpoint))
+	r.int(due)
+	r.int(pos)
+	return r.exec()
 }

@@ -12,6 +12,7 @@ import (
 type conn struct {
 	db    *sqlite3.Conn
 	stmts map[string]*sqlite3.Stmt
+	hots  [hotCount]*sqlite3.Stmt
 }
 
 func openConn(path, vfs string) (*conn, error) {
@@ -29,6 +30,9 @@ func openConn(path, vfs string) (*conn, error) {
 func (c *conn) close() error {
 	for _, s := range c.stmts {
 		_ = s.Close() // the connection's own Close reports what matters
+	}
+	for _, s := range c.hots {
+		_ = s.Close()
 	}
 	return c.db.Close()
 }

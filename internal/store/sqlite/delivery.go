@@ -24,7 +24,7 @@ const selectDelivery = `SELECT d.pos, d.status, d.reason, n.state, n.state_reaso
 // shownStatus is the status as it is now: what holds for a whole endpoint and
 // what runs is not written into its rows.
 func shownStatus(s *sqlite3.Stmt) contract.Status {
-	status := statuses().word(s.ColumnInt64(1))
+	status := statuses.word(s.ColumnInt64(1))
 	switch {
 	case status.Final():
 		return status
@@ -39,7 +39,7 @@ func shownStatus(s *sqlite3.Stmt) contract.Status {
 
 // shownReason is the reason as it is now, see shownStatus.
 func shownReason(s *sqlite3.Stmt, shown contract.Status, due, now time.Time) webhook.Reason {
-	reason := reasons().word(s.ColumnInt64(2))
+	reason := reasons.word(s.ColumnInt64(2))
 	switch shown {
 	case contract.StatusCanceled:
 		if s.ColumnType(5) != sqlite3.NULL && reason != webhook.WhyCanceled {
@@ -47,7 +47,7 @@ func shownReason(s *sqlite3.Stmt, shown contract.Status, due, now time.Time) web
 		}
 		return reason
 	case contract.StatusPending:
-		switch endpointStates().word(s.ColumnInt64(3)) {
+		switch endpointStates.word(s.ColumnInt64(3)) {
 		case webhook.EndpointPaused:
 			return webhook.WhyPaused
 		case webhook.EndpointDisabled:
@@ -67,8 +67,8 @@ func shownReason(s *sqlite3.Stmt, shown contract.Status, due, now time.Time) web
 
 func (d *DB) scanDelivery(s *sqlite3.Stmt, now time.Time) *webhook.Delivery {
 	v := &webhook.Delivery{
-		Ref: webhook.Ref(s.ColumnInt64(0)), Status: shownStatus(s), FailureKind: kinds().word(s.ColumnInt64(10)),
-		Trigger: triggers().word(s.ColumnInt64(11)), Round: s.ColumnInt(12), AttemptCount: s.ColumnInt(13), StatusCode: s.ColumnInt(14),
+		Ref: webhook.Ref(s.ColumnInt64(0)), Status: shownStatus(s), FailureKind: kinds.word(s.ColumnInt64(10)),
+		Trigger: triggers.word(s.ColumnInt64(11)), Round: s.ColumnInt(12), AttemptCount: s.ColumnInt(13), StatusCode: s.ColumnInt(14),
 		Duration: time.Duration(s.ColumnInt64(15)) * time.Microsecond, NextAttemptAt: colTime(s, 16), CreatedAt: colTime(s, 17),
 		FinishedAt: colTime(s, 18), Event: s.ColumnText(19), OrderingKey: s.ColumnText(21), ExpiresAt: colTime(s, 22),
 		Endpoint: s.ColumnText(23), Tenant: s.ColumnText(24), Type: s.ColumnText(25), Contract: s.ColumnText(26), ContractRevision: s.ColumnText(27),
@@ -147,7 +147,7 @@ func (d *DB) scanAttempt(s *sqlite3.Stmt, pos int64) webhook.Attempt {
 	a := webhook.Attempt{
 		Round: s.ColumnInt(1), Number: s.ColumnInt(2), Try: s.ColumnInt(3), At: colTime(s, 5),
 		Counted: flags&flagCounted != 0, Truncated: flags&flagTruncated != 0, Superseded: flags&flagSuperseded != 0,
-		Duration: time.Duration(s.ColumnInt64(6)) * time.Microsecond, StatusCode: s.ColumnInt(7), FailureKind: kinds().word(s.ColumnInt64(8)),
+		Duration: time.Duration(s.ColumnInt64(6)) * time.Microsecond, StatusCode: s.ColumnInt(7), FailureKind: kinds.word(s.ColumnInt64(8)),
 		Error: s.ColumnText(9), Address: s.ColumnText(10), Response: s.ColumnBlob(11, nil),
 	}
 	a.ID = d.ids.Encode(webhook.PrefixAttempt, a.At, pos)
@@ -221,10 +221,10 @@ func takes(f *store.DeliveryFilter, s *sqlite3.Stmt, now time.Time) bool {
 	if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, status) {
 		return false
 	}
-	if len(f.FailureKinds) > 0 && !slices.Contains(f.FailureKinds, kinds().word(s.ColumnInt64(10))) {
+	if len(f.FailureKinds) > 0 && !slices.Contains(f.FailureKinds, kinds.word(s.ColumnInt64(10))) {
 		return false
 	}
-	if len(f.Triggers) > 0 && !slices.Contains(f.Triggers, triggers().word(s.ColumnInt64(11))) {
+	if len(f.Triggers) > 0 && !slices.Contains(f.Triggers, triggers.word(s.ColumnInt64(11))) {
 		return false
 	}
 	if len(f.Reasons) > 0 && !slices.Contains(f.Reasons, shownReason(s, status, colTime(s, 16), now)) {

@@ -26,7 +26,7 @@ func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
 	e := &webhook.Endpoint{
 		Key: webhook.EndpointKey(s.ColumnInt64(0)), ID: s.ColumnText(1), Tenant: s.ColumnText(2), URL: s.ColumnText(3),
 		Contract: s.ColumnText(5), ContractRevision: s.ColumnText(6),
-		State: endpointStates().word(s.ColumnInt64(7)), StateReason: stateReasons().word(s.ColumnInt64(8)), StateSince: colTime(s, 9),
+		State: endpointStates.word(s.ColumnInt64(7)), StateReason: stateReasons.word(s.ColumnInt64(8)), StateSince: colTime(s, 9),
 		Description: s.ColumnText(10), MaxInFlight: s.ColumnInt(13),
 		Health: webhook.Health{
 			FailuresInRow: s.ColumnInt(14), FirstFailureAt: colTime(s, 15), LastSuccessAt: colTime(s, 16), LastAttemptAt: colTime(s, 17),
@@ -216,7 +216,7 @@ func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
 	err = t.exec(`UPDATE endpoint SET url=?, events=?, contract=?, contract_revision=?, state=?, state_reason=?, state_since=?,
 		description=?, metadata=?, headers=?, max_in_flight=?, failures_in_row=?, first_failure_at=?, last_success_at=?,
 		last_attempt_at=?, version=?, updated_at=? WHERE num=?`,
-		e.URL, string(events), e.Contract, e.ContractRevision, endpointStates().num(e.State), stateReasons().num(e.StateReason),
+		e.URL, string(events), e.Contract, e.ContractRevision, endpointStates.num(e.State), stateReasons.num(e.StateReason),
 		e.StateSince, e.Description, string(metadata), headers, e.MaxInFlight, e.Health.FailuresInRow, e.Health.FirstFailureAt,
 		e.Health.LastSuccessAt, e.Health.LastAttemptAt, e.Version, now, int64(e.Key))
 	if err != nil {

@@ -25,45 +25,31 @@ func (w words[T]) word(n int64) T {
 	return w[n]
 }
 
-func statuses() words[contract.Status] {
-	return words[contract.Status]{
+// The closed sets.
+var ( //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes them
+	statuses = words[contract.Status]{
 		contract.StatusPending, contract.StatusSending, contract.StatusDelivered, contract.StatusFailed,
 		contract.StatusDead, contract.StatusSkipped, contract.StatusCanceled, contract.StatusRedelivered,
 	}
-}
-
-func kinds() words[contract.FailureKind] {
-	return words[contract.FailureKind]{
+	kinds = words[contract.FailureKind]{
 		contract.KindNone, contract.KindHTTPStatus, contract.KindClientError, contract.KindGone,
 		contract.KindTimeout, contract.KindNetwork, contract.KindRedirect, contract.KindUnsafeURL,
 		contract.KindEndpointUnavailable, contract.KindEventMissing, contract.KindPaused,
 	}
-}
-
-func reasons() words[webhook.Reason] {
-	return words[webhook.Reason]{
+	reasons = words[webhook.Reason]{
 		webhook.WhyNone, webhook.WhyRetry, webhook.WhyGated, webhook.WhyPaused, webhook.WhyDisabled,
 		webhook.WhyOrdered, webhook.WhyScheduled, webhook.WhyLimited, webhook.WhyExpanding,
 		webhook.WhyExhausted, webhook.WhyStopped, webhook.WhyEventMissing, webhook.WhyExpired,
 		webhook.WhyEndpointDeleted, webhook.WhySwitchedOff, webhook.WhyResumedNow, webhook.WhyCanceled,
 		webhook.WhyTransformError, webhook.WhyProxyError, webhook.WhyInterrupted, webhook.WhyFilterBudget,
 	}
-}
-
-func triggers() words[contract.Trigger] {
-	return words[contract.Trigger]{
+	triggers = words[contract.Trigger]{
 		contract.TriggerEvent, contract.TriggerTest, contract.TriggerResend, contract.TriggerRedelivery,
 		contract.TriggerReplay, contract.TriggerPoll,
 	}
-}
-
-func endpointStates() words[webhook.EndpointState] {
-	return words[webhook.EndpointState]{webhook.EndpointActive, webhook.EndpointPaused, webhook.EndpointDisabled}
-}
-
-func stateReasons() words[webhook.StateReason] {
-	return words[webhook.StateReason]{
+	endpointStates = words[webhook.EndpointState]{webhook.EndpointActive, webhook.EndpointPaused, webhook.EndpointDisabled}
+	stateReasons   = words[webhook.StateReason]{
 		webhook.ReasonActive, webhook.ReasonPerson, webhook.ReasonStaff, webhook.ReasonSwitchedOff,
 		webhook.ReasonGone, webhook.ReasonNoSuccess, webhook.ReasonFailuresInRow,
 	}
-}
+)

@@ -324,7 +324,7 @@ func (t *tx) cancel(ref webhook.Ref, why webhook.Reason, now time.Time) (bool, e
 	waits := false
 	_, err := t.one(`SELECT endpoint, next_at, status FROM delivery WHERE pos = ?`, []any{int64(ref)}, func(s *sqlite3.Stmt) {
 		endpoint, due = s.ColumnInt64(0), s.ColumnInt64(1)
-		waits = !statuses().word(s.ColumnInt64(2)).Final()
+		waits = !statuses.word(s.ColumnInt64(2)).Final()
 	})
 	if err != nil || !waits {
 		return false, err
@@ -336,7 +336,7 @@ func (t *tx) cancel(ref webhook.Ref, why webhook.Reason, now time.Time) (bool, e
 		return false, err
 	}
 	return true, t.exec(`UPDATE delivery SET status=?, reason=?, next_at=NULL, finished_at=? WHERE pos=?`,
-		statuses().num(contract.StatusCanceled), reasons().num(why), now, int64(ref))
+		statuses.num(contract.StatusCanceled), reasons.num(why), now, int64(ref))
 }
 
 // EraseEventData implements store.Events.

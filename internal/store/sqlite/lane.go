@@ -99,7 +99,7 @@ func (d *DB) sendable(s *sqlite3.Stmt, promises *promiseReader) (store.Work, err
 		Ref: webhook.Ref(pos), Endpoint: webhook.EndpointKey(s.ColumnInt64(1)), Tenant: s.ColumnText(2),
 		DeliveryID: d.ids.Encode(webhook.PrefixDelivery, colTime(s, 3), pos),
 		EventID:    s.ColumnText(5), CreatedAt: colTime(s, 7), Type: s.ColumnText(8), DataSize: s.ColumnInt(9), Erased: colBool(s, 10),
-		Trigger: triggers().word(s.ColumnInt64(12)), Round: s.ColumnInt(13), Attempts: s.ColumnInt(14), Rows: s.ColumnInt(15),
+		Trigger: triggers.word(s.ColumnInt64(12)), Round: s.ColumnInt(13), Attempts: s.ColumnInt(14), Rows: s.ColumnInt(15),
 		Interrupted: s.ColumnInt(16), Due: colTime(s, 17), ExpiresAt: colTime(s, 18),
 	}
 	accepted := colTime(s, 6)

@@ -86,6 +86,8 @@ type DB struct {
 
 	closing sync.Once
 	closed  chan struct{}
+	// shut closes closed: by Close, or after an I/O error.
+	shut func()
 }
 
 var _ store.Store = (*DB)(nil)
@@ -106,6 +108,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{cfg: cfg, lock: lock, closed: make(chan struct{})}
+	d.shut = sync.OnceFunc(func() { close(d.closed) })
 	if err := d.open(ctx); err != nil {
 		_ = d.release()
 		return nil, err
@@ -267,10 +270,10 @@ func (d *DB) read(ctx context.Context, f func(*conn) error) error {
 	select {
 	case c := <-d.readers:
 		defer func() { d.readers <- c }()
-		if err := c.db.Exec(`BEGIN`); err != nil {
+		if err := c.run(hotBeginRead); err != nil {
 			return fmt.Errorf("beginning a read: %w", err)
 		}
-		defer func() { _ = c.db.Exec(`COMMIT`) }() // a read has nothing to lose
+		defer func() { _ = c.run(hotCommit) }() // a read has nothing to lose
 		return f(c)
 	case <-d.closed:
 		return store.ErrClosed
@@ -291,7 +294,7 @@ func (d *DB) Close() error {
 		d.janitor.stop()
 		d.writer.stop()
 		d.checks.stop()
-		close(d.closed)
+		d.shut()
 		err = d.release()
 	})
 	return err

@@ -13,15 +13,6 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-const (
-	sqlSelectCurrent = `SELECT status, round, attempts, rows, next_at, last_attempt FROM delivery WHERE pos = ?`
-	sqlUpdateRecord  = `UPDATE delivery SET status=?, reason=?, kind=?, attempts=?, rows=?, interrupted=?, status_code=?,
-		duration=?, next_at=?, finished_at=?, last_attempt=? WHERE pos = ?`
-	sqlUpdateLog     = `UPDATE delivery SET rows=?, last_attempt=? WHERE pos = ?`
-	sqlInsertAttempt = `INSERT INTO attempt (pos, delivery, prev, round, number, try, flags, at, duration, status_code, kind,
-		error, address, response) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
-)
-
 // Flags of an attempt's row.
 const (
 	flagCounted = 1 << iota
@@ -31,33 +22,42 @@ const (
 
 // Record implements store.Lanes.
 func (d *DB) Record(p store.RecordParams, done func(store.RecordResult, error)) {
-	d.record(p, done, true)
-}
-
-// record submits one outcome. A row that can't be written with the answer's body
-// is written without it, so that a success is never sent again for it (N12, B05).
-func (d *DB) record(p store.RecordParams, done func(store.RecordResult, error), withBody bool) {
-	var result store.RecordResult
-	o := op{
-		rows: 1, forced: true,
-		run: func(t *tx) (err error) {
-			result, err = t.record(&p)
-			return err
-		},
-		done: func(err error) {
-			if withBody && rowFault(err) && p.Attempt != nil && len(p.Attempt.Response) > 0 {
-				bare := *p.Attempt
-				bare.Response, bare.Truncated = nil, true
-				p.Attempt = &bare
-				d.record(p, done, false)
-				return
-			}
-			done(result, err)
-		},
-	}
-	if err := d.writer.submit(o); err != nil {
+	w := &recording{p: p, done: done}
+	if err := d.writer.queue.put(op{work: w, rows: 1, forced: true}); err != nil {
 		done(store.RecordResult{}, err)
 	}
+}
+
+// recording is an outcome on its way to the commit.
+type recording struct {
+	p      store.RecordParams
+	result store.RecordResult
+	done   func(store.RecordResult, error)
+}
+
+func (w *recording) run(t *tx) (err error) {
+	w.result, err = t.record(&w.p)
+	return err
+}
+
+// lighten takes the answer's body away where the row can't be written with it, so
+// that a success is never sent again for it (N12, B05).
+func (w *recording) lighten(err error) bool {
+	a := w.p.Attempt
+	if !rowFault(err) || a == nil || len(a.Response) == 0 {
+		return false
+	}
+	bare := *a
+	bare.Response, bare.Truncated = nil, true
+	w.p.Attempt = &bare
+	return true
+}
+
+func (w *recording) finish(err error) {
+	if err != nil {
+		w.result = store.RecordResult{}
+	}
+	w.done(w.result, err)
 }
 
 // rowFault tells whether err is about the row rather than about the database.
@@ -74,21 +74,23 @@ type current struct {
 }
 
 func (t *tx) current(ref webhook.Ref) (c current, found bool, err error) {
-	s, err := t.prepare(sqlSelectCurrent)
-	if err != nil {
-		return c, false, err
+	r := t.hot(hotSelectCurrent)
+	r.int(int64(ref))
+	if r.err != nil {
+		return c, false, r.err
 	}
-	if err := s.BindInt64(1, int64(ref)); err != nil {
-		return c, false, err
-	}
-	if s.Step() {
-		found = true
+	s := r.s
+	if found = s.Step(); found {
 		c = current{
-			status: statuses().word(s.ColumnInt64(0)), round: s.ColumnInt(1), attempts: s.ColumnInt(2), rows: s.ColumnInt(3),
+			status: statuses.word(s.ColumnInt64(0)), round: s.ColumnInt(1), attempts: s.ColumnInt(2), rows: s.ColumnInt(3),
 			nextAt: s.ColumnInt64(4), lastAttempt: s.ColumnInt64(5),
 		}
 	}
-	return c, found, errors.Join(s.Err(), s.Reset())
+	err = s.Err()
+	if reset := s.Reset(); err == nil {
+		err = reset
+	}
+	return c, found, err
 }
 
 // record applies one outcome under its guard.
@@ -116,7 +118,7 @@ func (t *tx) record(p *store.RecordParams) (store.RecordResult, error) {
 		return r, err
 	}
 	if !r.Applied && !r.Absorbed {
-		return r, t.exec(sqlUpdateLog, c.rows, c.lastAttempt, int64(p.Ref))
+		return r, t.moveLog(p.Ref, &c)
 	}
 	if err := t.move(p, &c); err != nil {
 		return r, err
@@ -137,7 +139,7 @@ func (t *tx) move(p *store.RecordParams, c *current) error {
 	if err := t.leave(p.Endpoint, c.nextAt, int64(p.Ref)); err != nil {
 		return err
 	}
-	var nextAt, finishedAt any = null{}, null{}
+	var nextAt, finishedAt time.Time
 	if p.Status.Final() {
 		finishedAt = p.Now
 	} else {
@@ -146,47 +148,51 @@ func (t *tx) move(p *store.RecordParams, c *current) error {
 			return err
 		}
 	}
-	s, err := t.prepare(sqlUpdateRecord)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(
-		s.BindInt64(1, statuses().num(p.Status)), s.BindInt64(2, reasons().num(p.Reason)), s.BindInt64(3, kinds().num(p.FailureKind)),
-		s.BindInt(4, attempts), s.BindInt(5, c.rows), s.BindInt(6, p.Interrupted), s.BindInt(7, code),
-		s.BindInt64(8, duration.Microseconds()), bind(s, 9, nextAt), bind(s, 10, finishedAt), bindPos(s, 11, c.lastAttempt),
-		s.BindInt64(12, int64(p.Ref)))
-	if err != nil {
-		return err
-	}
-	return s.Exec()
+	r := t.hot(hotUpdateRecord)
+	r.int(statuses.num(p.Status))
+	r.int(reasons.num(p.Reason))
+	r.int(kinds.num(p.FailureKind))
+	r.int(int64(attempts))
+	r.int(int64(c.rows))
+	r.int(int64(p.Interrupted))
+	r.int(int64(code))
+	r.int(duration.Microseconds())
+	r.at(nextAt)
+	r.at(finishedAt)
+	r.pos(c.lastAttempt)
+	r.int(int64(p.Ref))
+	return r.exec()
 }
 
-// bindPos binds 0 as NULL.
-func bindPos(s *sqlite3.Stmt, i int, pos int64) error {
-	if pos == 0 {
-		return s.BindNull(i)
-	}
-	return s.BindInt64(i, pos)
+// moveLog writes the end of a delivery's log, and nothing else of it.
+func (t *tx) moveLog(ref webhook.Ref, c *current) error {
+	r := t.hot(hotUpdateLog)
+	r.int(int64(c.rows))
+	r.pos(c.lastAttempt)
+	r.int(int64(ref))
+	return r.exec()
 }
 
 // insertAttempt writes a row of the log and moves c's end of the log to it.
 func (t *tx) insertAttempt(p *store.RecordParams, c *current, superseded bool) error {
 	a := p.Attempt
 	t.attemptPos++
-	s, err := t.prepare(sqlInsertAttempt)
-	if err != nil {
-		return err
-	}
-	flags := flag(a.Counted, flagCounted) | flag(a.Truncated, flagTruncated) | flag(superseded, flagSuperseded)
-	err = errors.Join(
-		s.BindInt64(1, t.attemptPos), s.BindInt64(2, int64(p.Ref)), bindPos(s, 3, c.lastAttempt), s.BindInt(4, a.Round),
-		s.BindInt(5, c.rows+1), s.BindInt(6, a.Try), s.BindInt(7, flags), s.BindInt64(8, a.At.UnixMilli()),
-		s.BindInt64(9, a.Duration.Microseconds()), s.BindInt(10, a.StatusCode), s.BindInt64(11, kinds().num(a.FailureKind)),
-		bind(s, 12, text(a.Error)), bind(s, 13, text(a.Address)), bind(s, 14, a.Response))
-	if err != nil {
-		return err
-	}
-	if err := s.Exec(); err != nil {
+	r := t.hot(hotInsertAttempt)
+	r.int(t.attemptPos)
+	r.int(int64(p.Ref))
+	r.pos(c.lastAttempt)
+	r.int(int64(a.Round))
+	r.int(int64(c.rows + 1))
+	r.int(int64(a.Try))
+	r.int(flag(a.Counted, flagCounted) | flag(a.Truncated, flagTruncated) | flag(superseded, flagSuperseded))
+	r.int(a.At.UnixMilli())
+	r.int(a.Duration.Microseconds())
+	r.int(int64(a.StatusCode))
+	r.int(kinds.num(a.FailureKind))
+	r.text(a.Error)
+	r.text(a.Address)
+	r.blob(a.Response)
+	if err := r.exec(); err != nil {
 		return err
 	}
 	c.rows++
@@ -194,7 +200,7 @@ func (t *tx) insertAttempt(p *store.RecordParams, c *current, superseded bool) e
 	return nil
 }
 
-func flag(on bool, bit int) int {
+func flag(on bool, bit int64) int64 {
 	if on {
 		return bit
 	}
@@ -205,7 +211,7 @@ func flag(on bool, bit int) int {
 // health and state, and operational events.
 func (t *tx) effects(p *store.RecordParams) error {
 	if p.Health {
-		if err := t.changeHealth(p.Endpoint, healthAfter(p)); err != nil {
+		if err := t.countHealth(p); err != nil {
 			return err
 		}
 	}
@@ -223,21 +229,6 @@ func (t *tx) effects(p *store.RecordParams) error {
 		})
 	}
 	return t.emit(emit)
-}
-
-func healthAfter(p *store.RecordParams) func(*webhook.Health) {
-	return func(h *webhook.Health) {
-		h.LastAttemptAt = latest(h.LastAttemptAt, p.Now)
-		if p.Delivered() {
-			h.LastSuccessAt = latest(h.LastSuccessAt, p.Now)
-			h.FailuresInRow, h.FirstFailureAt = 0, time.Time{}
-			return
-		}
-		h.FailuresInRow++
-		if h.FirstFailureAt.IsZero() {
-			h.FirstFailureAt = p.Now
-		}
-	}
 }
 
 // emit takes operational events in and tells of their deliveries (N19). The
