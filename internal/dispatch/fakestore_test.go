@@ -35,6 +35,8 @@ type fakeDB struct {
 	// Faults and delays, guarded by mu.
 	commitTakes time.Duration
 	readTakes   time.Duration // between a read's snapshot and its return
+	markTakes   time.Duration // before marks are queued
+	loadTakes   time.Duration
 	stalled     bool
 	failRecord  func(p *store.RecordParams) error // before the commit; nothing stands
 	afterRecord func(p *store.RecordParams) error // after it; all stands, the answer is lost
@@ -344,6 +346,12 @@ func (s *session) snapshot(p store.WindowParams) (store.Window, time.Duration, e
 // LoadData implements store.Lanes.
 func (s *session) LoadData(_ context.Context, ref webhook.Ref) ([]byte, error) {
 	s.db.mu.Lock()
+	takes := s.db.loadTakes
+	s.db.mu.Unlock()
+	if takes > 0 {
+		time.Sleep(takes)
+	}
+	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
 	r := s.db.rows[ref]
 	switch {
@@ -461,6 +469,12 @@ func (db *fakeDB) consequences(p *store.RecordParams) (changes []store.Change) {
 
 // MarkRunning implements store.Lanes.
 func (s *session) MarkRunning(_ context.Context, marks []store.Mark) error {
+	s.db.mu.Lock()
+	takes := s.db.markTakes
+	s.db.mu.Unlock()
+	if takes > 0 {
+		time.Sleep(takes)
+	}
 	done := make(chan error, 1)
 	s.db.enqueue(&write{
 		session: s,

@@ -214,6 +214,35 @@ func TestFault_B50_ShutdownIsNobodysFailure(t *testing.T) {
 			time.Sleep(time.Second)
 		})
 	})
+	t.Run("a write that had gone wrong often is not waited for long", func(t *testing.T) {
+		t.Parallel()
+		bubble(t, Config{}, func(r *rig) {
+			r.endpoint(1)
+			r.start()
+			r.db.set(func() { r.db.failRecord = func(*store.RecordParams) error { return errDisk } })
+			r.publish(1, 1)
+			time.Sleep(10 * time.Minute) // by now it is tried every 30 s
+			r.db.set(func() { r.db.failRecord = nil })
+			if err := r.drain(time.Second); err != nil {
+				t.Error(err)
+			}
+			r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 1})
+		})
+	})
+	t.Run("an attempt that was about to begin", func(t *testing.T) {
+		t.Parallel()
+		bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
+			r.endpoint(1)
+			r.start()
+			r.db.set(func() { r.db.loadTakes = 30 * time.Second })
+			r.publish(1, 1)
+			if err := r.drain(time.Second); err == nil {
+				t.Error("the drain hides it")
+			}
+			time.Sleep(time.Minute)
+			r.wantRequests(0)
+		})
+	})
 	t.Run("drained before it began, and twice", func(t *testing.T) {
 		t.Parallel()
 		bubble(t, Config{}, func(r *rig) {

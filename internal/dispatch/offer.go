@@ -60,8 +60,10 @@ func (d *Dispatcher) offer(l *lane, w *store.Work, now time.Time) {
 	case w.Due.After(now):
 		l.expect(w.Due)
 	case d.revoked.has(w.Ref, now):
-	case known != nil && known.work.Round == w.Round:
-	case known != nil, d.phase != phaseRunning:
+	case known != nil:
+		// It is here already. If this is another round of it, the outcome of the
+		// present one is superseded, and the lane is read then.
+	case d.phase != phaseRunning:
 		l.distrust()
 	case w.Ref <= l.seen:
 		// A read began after its commit and has accounted for it: it is in the

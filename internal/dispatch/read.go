@@ -106,7 +106,7 @@ func (d *Dispatcher) absorb(r *read, w store.Window, err error) {
 // merge is N10 and N11: rows that memory has, or that moved on meanwhile, are
 // left out; fresh ones follow the backlog only if all of it is here now.
 func (d *Dispatcher) merge(r *read, w store.Window) {
-	l := r.lane
+	l, before := r.lane, len(d.out)
 	slices.Sort(r.moved)
 	for i := range w.Work {
 		row := &w.Work[i]
@@ -124,7 +124,9 @@ func (d *Dispatcher) merge(r *read, w store.Window) {
 		}
 	}
 	if !w.Complete {
-		l.readAt = time.Time{} // a backlog is read as fast as it is sent
+		if len(d.out) > before {
+			l.readAt = time.Time{} // a backlog is read as fast as it is sent
+		}
 		if n := len(w.Work); n > 0 {
 			l.nextDue = w.Work[n-1].Due // the rest is due no earlier
 		}

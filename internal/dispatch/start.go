@@ -92,8 +92,8 @@ func (d *Dispatcher) recordLost(ctx context.Context) error {
 	}
 }
 
-// takeLost puts interrupted deliveries into the out-set, so that no read sends
-// one before its interruption is written.
+// takeLost puts interrupted deliveries into flight, as what they are: outcomes
+// that are not written yet.
 func (d *Dispatcher) takeLost(lost []store.Marked) []*flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
