@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log" //nolint:depguard // because net/http's client knows no other logger
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +16,9 @@ import (
 )
 
 func main() {
+	// What a receiver says unasked, net/http writes down. It may be the request
+	// that it got, with its secrets (B81).
+	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second signal kills as usual
 	executable, err := os.Executable()
