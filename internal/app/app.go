@@ -86,7 +86,7 @@ func New(cfg config.Server, opt Options) (*App, error) {
 	}
 	networks, err := send.ParseNetworks(cfg.AllowNetworks)
 	if err != nil {
-		return nil, config.NewFault(err, "--allow-network: %s", err)
+		return nil, &config.Fault{Setting: "--allow-network", Text: err.Error(), Cause: err}
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)

@@ -169,11 +169,8 @@ func (c caller) until(event string, want client.DeliveryStatus) (d client.Delive
 // tried waits until the event's only delivery has so many attempts in its log.
 func (c caller) tried(event string, attempts int) (d client.Delivery) {
 	c.t.Helper()
-	eventually(c.t, strconv.Itoa(attempts)+" attempts of "+event, func() bool {
-		d = c.only(event)
-		return len(d.Attempts) >= attempts
-	})
-	return d
+	eventually(c.t, strconv.Itoa(attempts)+" attempts of "+event, func() bool { return len(c.only(event).Attempts) >= attempts })
+	return c.only(event) // read again: an answer may join a delivery to attempts that are newer
 }
 
 // raw makes a request with a body as it stands, and returns the answer whole.

@@ -69,18 +69,18 @@ func TestFault_B01_KilledWhileSending(t *testing.T) {
 	}
 }
 
-// publishers post events in requests of a hundred until they are told to stop or
-// the server is gone, and collect what was acknowledged.
+// publishers post events in requests of a hundred until so many are acknowledged
+// or the server is gone.
 type publishers struct {
 	running sync.WaitGroup
-	stop    chan struct{}
+	most    int
 	mu      sync.Mutex
 	acked   []string
 	refused map[int]int
 }
 
-func flooding(c caller, n int) *publishers {
-	w := &publishers{stop: make(chan struct{}), refused: map[int]int{}}
+func flooding(c caller, n, most int) *publishers {
+	w := &publishers{most: most, refused: map[int]int{}}
 	for range n {
 		w.running.Go(func() { w.publish(c) })
 	}
@@ -89,12 +89,7 @@ func flooding(c caller, n int) *publishers {
 
 func (w *publishers) publish(c caller) {
 	batch := slices.Repeat([]client.NewEvent{{Type: "thing.happened", Data: []byte(`{"n":1}`)}}, 100)
-	for {
-		select {
-		case <-w.stop:
-			return
-		default:
-		}
+	for w.count() < w.most {
 		results, err := c.SendEvents(c.t.Context(), batch)
 		w.mu.Lock()
 		for _, r := range results {
@@ -126,7 +121,7 @@ func TestFault_B09_EveryAcknowledgedEventSurvives(t *testing.T) {
 	r.on("/", held(open, status(200)))
 	p := launch(t, t.TempDir())
 	e := p.endpoint(r.url("/"))
-	w := flooding(p.caller, 4)
+	w := flooding(p.caller, 4, 20_000)
 	eventually(t, "4,000 events acknowledged", func() bool { return w.count() >= 4000 })
 	p.kill()
 	w.running.Wait()

@@ -412,10 +412,11 @@ func (r *receiver) waiting() int {
 	return r.open
 }
 
-func (r *receiver) connections() int {
+// connected counts connections that are open.
+func (r *receiver) connected() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count
+	return len(r.conns)
 }
 
 // await waits until a path has had n requests, and returns them.
