@@ -166,135 +166,139 @@ func TestEngine_N2_StaleEventsAreMatchedAgain(t *testing.T) {
 	})
 }
 
-func TestEngine_N2_NothingStartsAgainstAChange(t *testing.T) {
+func TestEngine_N2_PauseAndResume(t *testing.T) {
 	t.Parallel()
-	t.Run("pause and resume", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
-			r.recv.set(after(time.Second, 200))
-			d := r.start()
-			r.publish(5, 1)
-			time.Sleep(1500 * time.Millisecond)
-			r.db.setState(1, webhook.EndpointPaused)
-			r.publish(5, 1)
-			reads := r.db.reads.Load()
-			time.Sleep(time.Hour)
-			r.wantRequests(2)
-			if r.db.reads.Load() != reads {
-				t.Error("a paused lane was read")
-			}
-			if s := d.Stats(); s.Ready != 0 || s.BytesHeld != 0 || s.OldestDue != 0 {
-				t.Errorf("stats %+v", s)
-			}
-			r.db.setState(1, webhook.EndpointActive)
-			time.Sleep(time.Hour)
-			r.wantRising(r.wantRequests(10))
-		})
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
+		r.recv.set(after(time.Second, 200))
+		d := r.start()
+		r.publish(5, 1)
+		time.Sleep(1500 * time.Millisecond)
+		r.db.setState(1, webhook.EndpointPaused)
+		r.publish(5, 1)
+		reads := r.db.reads.Load()
+		time.Sleep(time.Hour)
+		r.wantRequests(2)
+		if r.db.reads.Load() != reads {
+			t.Error("a paused lane was read")
+		}
+		if s := d.Stats(); s.Ready != 0 || s.BytesHeld != 0 || s.OldestDue != 0 {
+			t.Errorf("stats %+v", s)
+		}
+		r.db.setState(1, webhook.EndpointActive)
+		time.Sleep(time.Hour)
+		r.wantRising(r.wantRequests(10))
 	})
-	t.Run("a test passes the pause", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1, func(e *webhook.Endpoint) { e.State = webhook.EndpointPaused })
-			d := r.start()
-			r.publish(1, 1)
-			d.Offer(r.commit(1, template{endpoint: 1, trigger: contract.TriggerTest}))
-			time.Sleep(time.Second)
-			if got := r.wantRequests(1); got[0].ref != 2 {
-				t.Errorf("delivery %d went out", got[0].ref)
-			}
-		})
+}
+
+func TestEngine_N2_TestPassesThePause(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, func(e *webhook.Endpoint) { e.State = webhook.EndpointPaused })
+		d := r.start()
+		r.publish(1, 1)
+		d.Offer(r.commit(1, template{endpoint: 1, trigger: contract.TriggerTest}))
+		time.Sleep(time.Second)
+		if got := r.wantRequests(1); got[0].ref != 2 {
+			t.Errorf("delivery %d went out", got[0].ref)
+		}
 	})
-	t.Run("URL", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
-			r.recv.set(after(time.Second, 200))
-			r.start()
-			r.publish(2, 1)
-			time.Sleep(500 * time.Millisecond)
-			r.db.changeEndpoint(1, func(e *webhook.Endpoint) { e.URL = "https://new.example/" })
-			time.Sleep(time.Minute)
-			if got := r.wantRequests(2); got[1].url != "https://new.example/" {
-				t.Errorf("went to %s", got[1].url)
-			}
-		})
+}
+
+func TestEngine_N2_NewURL(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
+		r.recv.set(after(time.Second, 200))
+		r.start()
+		r.publish(2, 1)
+		time.Sleep(500 * time.Millisecond)
+		r.db.changeEndpoint(1, func(e *webhook.Endpoint) { e.URL = "https://new.example/" })
+		time.Sleep(time.Minute)
+		if got := r.wantRequests(2); got[1].url != "https://new.example/" {
+			t.Errorf("went to %s", got[1].url)
+		}
 	})
-	t.Run("deletion", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
-			r.recv.set(after(time.Second, 500))
-			d := r.start()
-			works := r.publish(3, 1)
-			time.Sleep(500 * time.Millisecond)
-			r.db.deleteEndpoint(1)
-			d.Offer(works)
-			time.Sleep(time.Hour)
-			r.wantRequests(1)
-			r.wantCounts(map[contract.Status]int{contract.StatusCanceled: 3})
-			if s := d.Stats(); s.Lanes != 0 || s.InFlight != 0 || s.BytesHeld != 0 {
-				t.Errorf("stats %+v", s)
-			}
-		})
+}
+
+func TestEngine_N2_Deletion(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
+		r.recv.set(after(time.Second, 500))
+		d := r.start()
+		works := r.publish(3, 1)
+		time.Sleep(500 * time.Millisecond)
+		r.db.deleteEndpoint(1)
+		d.Offer(works)
+		time.Sleep(time.Hour)
+		r.wantRequests(1)
+		r.wantCounts(map[contract.Status]int{contract.StatusCanceled: 3})
+		if s := d.Stats(); s.Lanes != 0 || s.InFlight != 0 || s.BytesHeld != 0 {
+			t.Errorf("stats %+v", s)
+		}
 	})
-	t.Run("canceled in memory, in the store, and before it was offered", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{WindowRows: 2}, func(r *rig) {
-			r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
-			r.recv.set(after(time.Second, 200))
-			d := r.start()
-			works := r.publish(5, 1)
-			r.db.cancel(works[1].Ref)
-			r.db.cancel(works[4].Ref)
-			late := r.commit(1, template{endpoint: 1})
-			r.db.cancel(late[0].Ref)
-			time.Sleep(time.Minute)
-			d.Offer(late)
-			time.Sleep(time.Hour)
-			r.wantRequests(3)
-			r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 3, contract.StatusCanceled: 3})
-		})
+}
+
+// Canceled in memory, in the store, and before it was offered.
+func TestEngine_N2_Canceled(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{WindowRows: 2}, func(r *rig) {
+		r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
+		r.recv.set(after(time.Second, 200))
+		d := r.start()
+		works := r.publish(5, 1)
+		r.db.cancel(works[1].Ref)
+		r.db.cancel(works[4].Ref)
+		late := r.commit(1, template{endpoint: 1})
+		r.db.cancel(late[0].Ref)
+		time.Sleep(time.Minute)
+		d.Offer(late)
+		time.Sleep(time.Hour)
+		r.wantRequests(3)
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 3, contract.StatusCanceled: 3})
 	})
-	t.Run("canceled while a read is under way", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
-			d := r.start()
-			time.Sleep(time.Second)
-			r.db.set(func() { r.db.readTakes = time.Second })
-			works := r.commit(2, template{endpoint: 1})
-			d.Reread([]webhook.EndpointKey{1})
-			time.Sleep(500 * time.Millisecond)
-			r.db.cancel(works[0].Ref)
-			time.Sleep(time.Hour)
-			r.wantRequests(1)
-		})
+}
+
+func TestEngine_N2_CanceledDuringARead(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		d := r.start()
+		time.Sleep(time.Second)
+		r.db.set(func() { r.db.readTakes = time.Second })
+		works := r.commit(2, template{endpoint: 1})
+		d.Reread([]webhook.EndpointKey{1})
+		time.Sleep(500 * time.Millisecond)
+		r.db.cancel(works[0].Ref)
+		time.Sleep(time.Hour)
+		r.wantRequests(1)
 	})
-	t.Run("between picking and sending", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
-			r.endpoint(1)
-			d := r.start()
-			once := true
-			r.db.set(func() {
-				r.db.failLoad = func(webhook.Ref) error {
-					if once { // the payload is being read when the pause comes
-						once = false
-						e := *r.db.endpoints[1]
-						e.State = webhook.EndpointPaused
-						r.db.endpoints[1] = &e
-						d.Apply(store.Change{Endpoint: &e})
-					}
-					return nil
+}
+
+func TestEngine_N2_PausedBetweenPickingAndSending(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
+		r.endpoint(1)
+		d := r.start()
+		once := true
+		r.db.set(func() {
+			r.db.failLoad = func(webhook.Ref) error {
+				if once { // the payload is being read when the pause comes
+					once = false
+					e := *r.db.endpoints[1]
+					e.State = webhook.EndpointPaused
+					r.db.endpoints[1] = &e
+					d.Apply(store.Change{Endpoint: &e})
 				}
-			})
-			r.publish(1, 1)
-			time.Sleep(time.Hour)
-			r.wantRequests(0)
-			r.db.setState(1, webhook.EndpointActive)
-			time.Sleep(time.Hour)
-			r.wantRequests(1)
+				return nil
+			}
 		})
+		r.publish(1, 1)
+		time.Sleep(time.Hour)
+		r.wantRequests(0)
+		r.db.setState(1, webhook.EndpointActive)
+		time.Sleep(time.Hour)
+		r.wantRequests(1)
 	})
 }

@@ -117,152 +117,159 @@ func TestFault_B09_AFullMemoryDropsNothing(t *testing.T) {
 	})
 }
 
-func TestFault_B50_ShutdownIsNobodysFailure(t *testing.T) {
+func TestFault_B50_RequestsUnderWayFinish(t *testing.T) {
 	t.Parallel()
-	t.Run("requests under way finish", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
-			r.recv.set(after(3*time.Second, 200))
-			r.start()
-			r.publish(100, 1)
-			synctest.Wait()
-			r.publish(100, 1)
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		r.recv.set(after(3*time.Second, 200))
+		r.start()
+		r.publish(100, 1)
+		synctest.Wait()
+		r.publish(100, 1)
+		began := time.Now()
+		if err := r.drain(20 * time.Second); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("took %v", took)
+		}
+		got := len(r.recv.requests())
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: got, contract.StatusPending: 200 - got})
+		r.start()
+		time.Sleep(10 * time.Second)
+		r.wantRequests(200)
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 200})
+	})
+}
+
+func TestFault_B50_ReceiverThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		r.recv.set(hang)
+		r.start()
+		works := r.publish(100, 1)
+		for range 10 {
+			time.Sleep(5 * time.Second)
 			began := time.Now()
 			if err := r.drain(20 * time.Second); err != nil {
 				t.Error(err)
 			}
-			if took := time.Since(began); took > 4*time.Second {
-				t.Errorf("took %v", took)
-			}
-			got := len(r.recv.requests())
-			r.wantCounts(map[contract.Status]int{contract.StatusDelivered: got, contract.StatusPending: 200 - got})
-			r.start()
-			time.Sleep(10 * time.Second)
-			r.wantRequests(200)
-			r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 200})
-		})
-	})
-	t.Run("a receiver that never answers", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
-			r.recv.set(hang)
-			r.start()
-			works := r.publish(100, 1)
-			for range 10 {
-				time.Sleep(5 * time.Second)
-				began := time.Now()
-				if err := r.drain(20 * time.Second); err != nil {
-					t.Error(err)
-				}
-				if took := time.Since(began); took > 20*time.Second+drainTail {
-					t.Errorf("took %v", took)
-				}
-				r.start()
-			}
-			time.Sleep(time.Second)
-			for _, w := range works {
-				row := r.db.get(w.Ref)
-				if row.status != contract.StatusPending || row.work.Attempts != 0 || len(row.health) != 0 || row.work.Interrupted != 0 {
-					t.Fatalf("%s, %d counted, health %v", row.status, row.work.Attempts, row.health)
-				}
-				if len(row.log) != 10 || row.log[0].Counted || row.log[0].Error != textCutByStop || row.log[0].Duration < 5*time.Second {
-					t.Fatalf("logged %+v", row.log)
-				}
-			}
-			r.recv.set(always(200))
-			r.kill()
-			r.start()
-			time.Sleep(time.Second)
-			r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 100})
-		})
-	})
-	t.Run("a sender that does not even heed the cut", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
-			free := make(chan struct{})
-			r.recv.set(func(context.Context, Shot) webhook.Outcome { <-free; return status(200) })
-			r.start()
-			r.publish(1, 1)
-			synctest.Wait()
-			began := time.Now()
-			err := r.drain(20 * time.Second)
-			if err == nil || !strings.Contains(err.Error(), "1 attempts still run") {
-				t.Errorf("drain says %v", err)
-			}
 			if took := time.Since(began); took > 20*time.Second+drainTail {
 				t.Errorf("took %v", took)
 			}
-			close(free)
-		})
-	})
-	t.Run("a store that stands still", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
 			r.start()
-			works := r.commit(3, template{endpoint: 1})
-			r.db.stall(true)
-			r.d.Offer(works)
-			time.Sleep(time.Second)
-			if err := r.drain(20 * time.Second); err == nil || !strings.Contains(err.Error(), "3 outcomes are not written") {
-				t.Errorf("drain says %v", err)
+		}
+		time.Sleep(time.Second)
+		for _, w := range works {
+			row := r.db.get(w.Ref)
+			if row.status != contract.StatusPending || row.work.Attempts != 0 || len(row.health) != 0 || row.work.Interrupted != 0 {
+				t.Fatalf("%s, %d counted, health %v", row.status, row.work.Attempts, row.health)
 			}
-			r.db.stall(false)
-			time.Sleep(time.Second)
-		})
+			if len(row.log) != 10 || row.log[0].Counted || row.log[0].Error != textCutByStop || row.log[0].Duration < 5*time.Second {
+				t.Fatalf("logged %+v", row.log)
+			}
+		}
+		r.recv.set(always(200))
+		r.kill()
+		r.start()
+		time.Sleep(time.Second)
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 100})
 	})
-	t.Run("a write that had gone wrong often is not waited for long", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
-			r.start()
-			r.db.set(func() { r.db.failRecord = func(*store.RecordParams) error { return errDisk } })
-			r.publish(1, 1)
-			time.Sleep(10 * time.Minute) // by now it is tried every 30 s
-			r.db.set(func() { r.db.failRecord = nil })
-			if err := r.drain(time.Second); err != nil {
-				t.Error(err)
-			}
-			r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 1})
-		})
+}
+
+// A sender that does not even heed the cut.
+func TestFault_B50_SenderThatDoesNotHeedTheCut(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		free := make(chan struct{})
+		r.recv.set(func(context.Context, Shot) webhook.Outcome { <-free; return status(200) })
+		r.start()
+		r.publish(1, 1)
+		synctest.Wait()
+		began := time.Now()
+		err := r.drain(20 * time.Second)
+		if err == nil || !strings.Contains(err.Error(), "1 attempts still run") {
+			t.Errorf("drain says %v", err)
+		}
+		if took := time.Since(began); took > 20*time.Second+drainTail {
+			t.Errorf("took %v", took)
+		}
+		close(free)
 	})
-	t.Run("an attempt that was about to begin", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
-			r.endpoint(1)
-			r.start()
-			r.db.set(func() { r.db.loadTakes = 30 * time.Second })
-			r.publish(1, 1)
-			if err := r.drain(time.Second); err == nil {
-				t.Error("the drain hides it")
-			}
-			time.Sleep(time.Minute)
-			r.wantRequests(0)
-		})
+}
+
+func TestFault_B50_StoreThatStandsStill(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		r.start()
+		works := r.commit(3, template{endpoint: 1})
+		r.db.stall(true)
+		r.d.Offer(works)
+		time.Sleep(time.Second)
+		if err := r.drain(20 * time.Second); err == nil || !strings.Contains(err.Error(), "3 outcomes are not written") {
+			t.Errorf("drain says %v", err)
+		}
+		r.db.stall(false)
+		time.Sleep(time.Second)
 	})
-	t.Run("drained before it began, and twice", func(t *testing.T) {
-		t.Parallel()
-		bubble(t, Config{}, func(r *rig) {
-			r.endpoint(1)
-			d := r.start()
-			if err := d.Drain(context.Background()); err != nil {
-				t.Error(err)
-			}
-			d.Offer(r.commit(1, template{endpoint: 1}))
-			d.Reread([]webhook.EndpointKey{1})
-			r.db.setState(1, webhook.EndpointPaused)
-			time.Sleep(time.Hour)
-			r.wantRequests(0)
-			if err := d.Drain(context.Background()); err != nil {
-				t.Error(err)
-			}
-			if err := New(Config{Clock: r.clk}).Drain(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
+}
+
+// A write that had gone wrong often is not waited for long.
+func TestFault_B50_WritesThatWentWrongOften(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		r.start()
+		r.db.set(func() { r.db.failRecord = func(*store.RecordParams) error { return errDisk } })
+		r.publish(1, 1)
+		time.Sleep(10 * time.Minute) // by now it is tried every 30 s
+		r.db.set(func() { r.db.failRecord = nil })
+		if err := r.drain(time.Second); err != nil {
+			t.Error(err)
+		}
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 1})
+	})
+}
+
+func TestFault_B50_AttemptAboutToBegin(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
+		r.endpoint(1)
+		r.start()
+		r.db.set(func() { r.db.loadTakes = 30 * time.Second })
+		r.publish(1, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := r.d.Drain(ctx); err == nil {
+			t.Error("the drain hides it")
+		}
+		time.Sleep(time.Minute) // its payload arrives after the cut
+		r.wantRequests(0)
+	})
+}
+
+func TestFault_B50_DrainedTwiceAndBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		d := r.start()
+		if err := d.Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
+		d.Offer(r.commit(1, template{endpoint: 1}))
+		d.Reread([]webhook.EndpointKey{1})
+		r.db.setState(1, webhook.EndpointPaused)
+		time.Sleep(time.Hour)
+		r.wantRequests(0)
+		if err := d.Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := New(Config{Clock: r.clk}).Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
