@@ -21,3 +21,6 @@ func (d *DB) DeriveKey(purpose string) []byte {
 	sum := sha256.Sum256(append([]byte("posthorn "+purpose+"\x00"), d.idKey...))
 	return sum[:]
 }
+
+// OwnsID tells whether an event ID was made by this installation.
+func (d *DB) OwnsID(id string) bool { return d.ids.Owns(id) }
