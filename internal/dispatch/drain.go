@@ -6,21 +6,29 @@ import (
 	"time"
 )
 
-// drainTail is what a drain takes longer than its context at most: for cut
-// attempts to return and their outcomes to be written.
-const drainTail = 2 * time.Second
+const (
+	// drainTail is how long cut attempts have to return and to be written.
+	drainTail = 2 * time.Second
+	// The cut comes so much before the end of a drain's time, a twentieth or a
+	// second, that the process can exit within it (B50).
+	drainShare  = 20
+	mostCutLead = time.Second
+)
 
 // Drain ends the dispatcher: no attempt starts any more, those under way finish
-// until ctx ends. What still runs then is cut and recorded as interrupted, not
-// counted, due at once. It returns as soon as every outcome is committed, and
-// 2 s after the end of ctx at the latest, with an error that says what was not.
+// until shortly before the end of ctx. What still runs then is cut and recorded
+// as interrupted, not counted, due at once. It returns as soon as every outcome
+// is committed, and 2 s after the cut at the latest, with an error that says
+// what was not.
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	for _, f := range d.beginDrain() {
 		d.submit(f)
 	}
+	grace, cancel := d.grace(ctx)
+	defer cancel()
 	select {
 	case <-d.idle:
-	case <-ctx.Done():
+	case <-grace.Done():
 		d.cutDown()
 		tail := time.NewTimer(drainTail)
 		defer tail.Stop()
@@ -30,6 +38,16 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 		}
 	}
 	return d.stop()
+}
+
+// grace is the part of ctx in which attempts may go on.
+func (d *Dispatcher) grace(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return context.WithCancel(ctx)
+	}
+	left := end.Sub(d.cfg.Clock.Now())
+	return context.WithTimeout(ctx, left-min(left/drainShare, mostCutLead))
 }
 
 // beginDrain stops all starting, and returns outcomes to be written now.

@@ -30,8 +30,9 @@ type lane struct {
 
 	// complete: memory holds all that is due (N11). dirty: something became due
 	// in the store alone while a read was under way, so that one proves nothing.
-	complete, dirty bool
-	reading         *read
+	// backlog: the last read was not short.
+	complete, dirty, backlog bool
+	reading                  *read
 	// nextDue is the earliest due time among what is not in memory, as far as
 	// known; exact when complete.
 	nextDue time.Time

@@ -55,8 +55,7 @@ func (d *Dispatcher) nextRead() *read {
 		if l == nil {
 			break
 		}
-		rows := d.windowRows()
-		if !l.readable(rows / 2) {
+		if !l.readable(d.low(l)) {
 			continue
 		}
 		now := d.now()
@@ -64,7 +63,7 @@ func (d *Dispatcher) nextRead() *read {
 			Endpoint: l.key,
 			Now:      now,
 			// The store knows nothing of the out-set: its rows come again.
-			Limit:   rows - l.window.len() + l.outRows,
+			Limit:   d.windowRows(l) - l.window.len() + l.outRows,
 			Bytes:   min(d.cfg.WindowBytes, max(d.cfg.HandoverBytes-d.held, 0)) + l.outBytes,
 			MaxData: d.maxData(),
 		}}
@@ -123,6 +122,7 @@ func (d *Dispatcher) merge(r *read, w store.Window) {
 			l.window.insert(it)
 		}
 	}
+	l.backlog = !w.Complete
 	if !w.Complete {
 		if len(d.out) > before {
 			l.readAt = time.Time{} // a backlog is read as fast as it is sent

@@ -26,7 +26,7 @@ func (d *Dispatcher) review(l *lane, now time.Time) {
 	}
 	var wake time.Time
 	switch {
-	case l.readable(d.windowRows() / 2):
+	case l.readable(d.low(l)):
 		if now.Before(l.readAt) {
 			wake = l.readAt
 		} else {

@@ -76,22 +76,35 @@ func (it *item) before(other *item) bool {
 }
 
 // windowRows is how many rows a lane may hold. Many busy lanes together get
-// smaller windows, so that memory does not grow with their number.
-func (d *Dispatcher) windowRows() int {
-	if len(d.out) > crowded {
+// smaller windows, so that memory does not grow with their number; a few that
+// work off a backlog get larger ones, since each read brings the rows in flight
+// once more.
+func (d *Dispatcher) windowRows(l *lane) int {
+	switch n := len(d.out); {
+	case n > crowded:
 		return min(d.cfg.WindowRows, crowdedRows)
+	case l.backlog && n < roomy:
+		return d.cfg.WindowRows * backlogFactor
+	default:
+		return d.cfg.WindowRows
 	}
-	return d.cfg.WindowRows
 }
 
+// Deliveries in memory: below roomy there is room for large windows, above
+// crowded for small ones only.
 const (
-	crowded     = 1 << 16
-	crowdedRows = 16
+	roomy         = 1 << 13
+	crowded       = 1 << 16
+	crowdedRows   = 16
+	backlogFactor = 4
 )
+
+// low is the fill of a window at which it is read again.
+func (d *Dispatcher) low(l *lane) int { return d.windowRows(l) / 4 }
 
 // room tells whether a lane's window takes another fresh delivery.
 func (d *Dispatcher) room(l *lane) bool {
-	return l.window.len()+len(l.pending) < d.windowRows()
+	return l.window.len()+len(l.pending) < d.windowRows(l)
 }
 
 // admit takes a delivery into the out-set. The payload stays only within the
