@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/posthorn/posthorn/internal/auth"
 	"github.com/posthorn/posthorn/internal/config"
 	"github.com/posthorn/posthorn/internal/seal"
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -25,12 +26,12 @@ func adminKey(cfg *config.Server) (key webhook.SecretText, made bool, err error)
 	if !cfg.Secrets.AdminKey.IsZero() {
 		return cfg.Secrets.AdminKey, false, nil
 	}
-	text, made, err := keptKey(cfg.AdminKeyPath(), "pha_")
+	text, made, err := keptKey(cfg.AdminKeyPath(), func() (string, error) { return auth.NewAdminKey(rand.Reader) })
 	if err != nil {
 		return webhook.SecretText{}, false, fmt.Errorf("reading the admin key: %w", err)
 	}
-	if len(text) < 32 || len(text) > 256 {
-		return webhook.SecretText{}, false, config.NewFault(nil, "%s holds no admin key: it must have 32 to 256 characters", cfg.AdminKeyPath())
+	if !webhook.ValidAdminKey(text) {
+		return webhook.SecretText{}, false, config.NewFault(nil, "%s holds no admin key: it must be %s", cfg.AdminKeyPath(), webhook.AdminKeyForm)
 	}
 	return webhook.NewSecretText(text), made, nil
 }
@@ -42,7 +43,7 @@ func keyring(cfg *config.Server) (*seal.Keyring, error) {
 	if text == "" {
 		var err error
 		where = filepath.Join(cfg.Data, secretsKeyFile)
-		if text, _, err = keptKey(where, ""); err != nil {
+		if text, _, err = keptKey(where, newSecretsKey); err != nil {
 			return nil, fmt.Errorf("reading the secrets key: %w", err)
 		}
 	}
@@ -61,9 +62,17 @@ func keyring(cfg *config.Server) (*seal.Keyring, error) {
 	return seal.New(current, old...)
 }
 
-// keptKey reads a key from a file, or makes one of 32 random bytes in base64 and
-// keeps it there, readable to its owner alone.
-func keptKey(path, prefix string) (text string, made bool, err error) {
+func newSecretsKey() (string, error) {
+	random := make([]byte, seal.KeySize)
+	if _, err := rand.Read(random); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(random), nil
+}
+
+// keptKey reads a key from a file; without one it creates a key and keeps it
+// there, readable to its owner alone.
+func keptKey(path string, create func() (string, error)) (text string, made bool, err error) {
 	have, err := os.ReadFile(path)
 	if err == nil {
 		return strings.TrimSpace(string(have)), false, nil
@@ -71,15 +80,9 @@ func keptKey(path, prefix string) (text string, made bool, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", false, err
 	}
-	random := make([]byte, 32)
-	if _, err := rand.Read(random); err != nil {
+	if text, err = create(); err != nil {
 		return "", false, err
 	}
-	encoding := base64.StdEncoding
-	if prefix != "" {
-		encoding = base64.RawURLEncoding
-	}
-	text = prefix + encoding.EncodeToString(random)
 	return text, true, writeKept(path, text)
 }
 

@@ -73,8 +73,8 @@ func New(cfg Config) (*Authenticator, error) {
 		usage:     usage{pending: make(map[string]time.Time)},
 	}
 	if cfg.AdminKey != "" {
-		if !ValidAdminKey(cfg.AdminKey) {
-			return nil, errors.New("the admin key must be " + AdminKeyForm)
+		if !webhook.ValidAdminKey(cfg.AdminKey) {
+			return nil, errors.New("the admin key must be " + webhook.AdminKeyForm)
 		}
 		a.admin = sha256.Sum256([]byte(cfg.AdminKey))
 	}

@@ -123,18 +123,6 @@ func sumFits(text string) bool {
 	return sum&(1<<spare-1) == 0 && uint32(sum>>spare) == crc32.ChecksumIEEE([]byte(body))
 }
 
-// AdminKeyForm describes what ValidAdminKey takes.
-const AdminKeyForm = "32 to 256 printable ASCII characters, the first and last of them no spaces"
-
-// ValidAdminKey tells whether text can be the admin key. A space at an end would
-// not survive in a header.
-func ValidAdminKey(text string) bool {
-	if len(text) < 32 || len(text) > 256 || text != strings.TrimSpace(text) {
-		return false
-	}
-	return !strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7E })
-}
-
 // NewAdminKey makes an admin key of 256 random bits.
 func NewAdminKey(random io.Reader) (string, error) {
 	var raw [secretBytes]byte

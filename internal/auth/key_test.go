@@ -121,17 +121,17 @@ func TestValidAdminKey(t *testing.T) {
 	t.Parallel()
 	letters := strings.Repeat("k", 32)
 	for _, good := range []string{letters, strings.Repeat("~", 256), letters + " !\"#", "phk_" + letters} {
-		if !ValidAdminKey(good) {
+		if !webhook.ValidAdminKey(good) {
 			t.Errorf("%q is refused", good)
 		}
 	}
 	for _, bad := range []string{"", letters[1:], strings.Repeat("k", 257), letters + " ", " " + letters, letters + "\n", letters + "é", letters + "\x7f", letters + "\x00k"} {
-		if ValidAdminKey(bad) {
+		if webhook.ValidAdminKey(bad) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
 	made, err := NewAdminKey(rand.Reader)
-	if err != nil || !ValidAdminKey(made) {
+	if err != nil || !webhook.ValidAdminKey(made) {
 		t.Fatalf("a made admin key is not valid: %v", err)
 	}
 	if _, err := NewAdminKey(bytes.NewReader(nil)); !errors.Is(err, io.EOF) {

@@ -122,13 +122,8 @@ func (s *Server) Validate() error {
 }
 
 func (s *Secrets) validate() error {
-	if s.AdminKey.IsZero() {
-		return nil
-	}
-	key := s.AdminKey.Reveal()
-	printable := !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
-	if len(key) < 32 || len(key) > 256 || !printable {
-		return fault("POSTHORN_ADMIN_KEY", "must be 32 to 256 printable ASCII characters without spaces")
+	if key := s.AdminKey; !key.IsZero() && !webhook.ValidAdminKey(key.Reveal()) {
+		return fault("POSTHORN_ADMIN_KEY", "must be "+webhook.AdminKeyForm)
 	}
 	return nil
 }

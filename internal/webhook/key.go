@@ -1,6 +1,9 @@
 package webhook
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Scope is what an API key may do.
 type Scope string
@@ -37,4 +40,16 @@ type APIKey struct {
 // Live tells whether the key is valid at now.
 func (k *APIKey) Live(now time.Time) bool {
 	return k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)
+}
+
+// AdminKeyForm describes what ValidAdminKey takes.
+const AdminKeyForm = "32 to 256 printable ASCII characters, the first and last of them no spaces"
+
+// ValidAdminKey tells whether text can be the admin key. A space at an end would
+// not survive in a header.
+func ValidAdminKey(text string) bool {
+	if len(text) < 32 || len(text) > 256 || text != strings.TrimSpace(text) {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7E })
 }
