@@ -86,18 +86,36 @@ func keptKey(path string, create func() (string, error)) (text string, made bool
 	return text, true, writeKept(path, text)
 }
 
-// writeKept writes a key so that it is durable before anything is sealed with it.
+// writeKept writes a key so that it is durable before anything is sealed with
+// it: its name in the folder too, which a file's own sync does not promise. A key
+// that could not be written is taken away, else the next start would read a part.
 func writeKept(path, text string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
 	if _, err := f.WriteString(text + "\n"); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return f.Sync()
+	return syncFolder(folder)
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
