@@ -74,7 +74,7 @@ func TestFault_B04_AWrittenSuccessIsNotSentAgain(t *testing.T) {
 		r.endpoint(1)
 		fails := 20
 		r.db.set(func() {
-			r.db.failRecord = func(p *store.RecordParams) error {
+			r.db.failRecord = func(*store.RecordParams) error {
 				if fails--; fails >= 0 {
 					return fmt.Errorf("insert attempt: %w", errDisk)
 				}
