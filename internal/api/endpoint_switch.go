@@ -174,7 +174,7 @@ func (a *API) endpointUpdate(e *webhook.Endpoint, done flipped, c *call) (store.
 		return store.EndpointUpdate{}, nil
 	}
 	data := switchedData{Endpoint: e.ID, State: e.State, StateReason: e.StateReason, Detail: done.why}
-	emit, err := publish.Operational(a.cfg.Match, e.Tenant, done.event, data, c.now)
+	emit, err := publish.Operational(a.cfg.Match, e.Tenant, done.event, data, c.now, a.cfg.Clock.Now())
 	if err != nil {
 		return store.EndpointUpdate{}, err
 	}

@@ -15,9 +15,11 @@ type MatchFunc func(tenant, eventType string) (revision int64, targets []store.T
 
 // Operational prepares an event of the engine's own, to be accepted in the
 // transaction that causes it (N19): it has no ID of a caller's, and only
-// patterns that write its type or family out match it. data becomes JSON.
+// patterns that write its type or family out match it. data becomes JSON. now
+// stamps it by the wall clock; ready is the same moment on the clock that due
+// times run by (N20).
 // With no targets it is worth accepting all the same: the log shows it.
-func Operational(match MatchFunc, tenant, eventType string, data any, now time.Time) (store.AcceptParams, error) {
+func Operational(match MatchFunc, tenant, eventType string, data any, now, ready time.Time) (store.AcceptParams, error) {
 	if !webhook.Operational(eventType) {
 		return store.AcceptParams{}, fmt.Errorf("preparing an operational event: %q is not one of their types", eventType)
 	}
@@ -36,5 +38,6 @@ func Operational(match MatchFunc, tenant, eventType string, data any, now time.T
 		Data:        bytes.TrimRight(text.Bytes(), "\n"),
 		ContentType: ContentTypeJSON,
 		Now:         now,
+		Ready:       ready,
 	}, nil
 }

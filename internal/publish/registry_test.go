@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,21 +118,22 @@ func TestEngine_N19_OperationalEventsCanNotBePublished(t *testing.T) {
 func TestEngine_N19_OperationalParams(t *testing.T) {
 	t.Parallel()
 	r := loaded(endpoint(1, "acme", "*"), endpoint(2, "acme", "endpoint.*"))
-	p, err := Operational(r.Match, "acme", webhook.TypeEndpointPaused, map[string]string{"reason": "<person>"}, noon)
+	ready := noon.Add(-time.Hour) // the wall clock has stepped (N20)
+	p, err := Operational(r.Match, "acme", webhook.TypeEndpointPaused, map[string]string{"reason": "<person>"}, noon, ready)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := store.AcceptParams{
 		Tenant: "acme", Revision: 7, Targets: []store.Target{{Endpoint: 2, Contract: "standard", ContractRevision: "r1"}},
-		Type: webhook.TypeEndpointPaused, Data: []byte(`{"reason":"<person>"}`), ContentType: "application/json", Now: noon,
+		Type: webhook.TypeEndpointPaused, Data: []byte(`{"reason":"<person>"}`), ContentType: "application/json", Now: noon, Ready: ready,
 	}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Fatal(diff)
 	}
-	if _, err := Operational(r.Match, "acme", "order.paid", nil, noon); err == nil {
+	if _, err := Operational(r.Match, "acme", "order.paid", nil, noon, ready); err == nil {
 		t.Fatal("a caller's type was taken")
 	}
-	if _, err := Operational(r.Match, "acme", webhook.TypeEndpointPaused, func() {}, noon); err == nil {
+	if _, err := Operational(r.Match, "acme", webhook.TypeEndpointPaused, func() {}, noon, ready); err == nil {
 		t.Fatal("data that is no JSON was taken")
 	}
 }
