@@ -64,8 +64,10 @@ func (c *Contract) Judge(s Standing, delivered bool, now time.Time, lapse int) T
 	}
 	span := func(d Duration) time.Duration { return d.Std() / time.Duration(max(lapse, 1)) }
 	if c.Degrade.After > 0 && a.FailuresInRow >= c.Degrade.After && !s.Degraded(now) {
+		if s.DegradedUntil.IsZero() { // else the mark is renewed, which is no change
+			t.Became = BecameDegraded
+		}
 		a.DegradedUntil = now.Add(span(c.Degrade.For))
-		t.Became = BecameDegraded
 	}
 	if c.Pause.After > 0 && a.FailuresInRow >= c.Pause.After {
 		t.Became = BecamePaused

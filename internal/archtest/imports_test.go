@@ -63,7 +63,7 @@ func rows() []row {
 		{"internal/cli/receiver", "signature", ""},
 		{"internal/cli/demo", "signature client internal/clock internal/cli/receiver", ""},
 		{"internal/cli/bench", "signature client internal/clock internal/cli/receiver", ""},
-		{"internal/cli", "contract signature client internal/webhook internal/clock internal/config internal/cli/receiver internal/cli/demo internal/cli/bench", ""},
+		{"internal/cli", "contract signature client internal/webhook internal/catalog internal/clock internal/config internal/cli/receiver internal/cli/demo internal/cli/bench", ""},
 		{"internal/cli/reference", "internal/clock internal/config internal/cli", ""},
 		{"cmd/posthorn", "internal/clock internal/config internal/app internal/cli", ""},
 		// Around the code.

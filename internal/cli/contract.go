@@ -2,14 +2,19 @@ package cli
 
 import (
 	"fmt"
-	"strings"
+	"math"
+	"strconv"
+	"time"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/catalog"
 )
 
 type contractCommand struct {
-	List contractList `cmd:"" help:"List the built-in contracts."`
-	Show contractShow `cmd:"" help:"Show one contract."`
+	List     contractList     `cmd:"" help:"List the built-in contracts."`
+	Show     contractShow     `cmd:"" help:"Show one contract."`
+	Check    contractCheck    `cmd:"" help:"Check a contract's file."`
+	Simulate contractSimulate `cmd:"" help:"Play answers to a contract."`
 }
 
 // Help implements kong.HelpProvider.
@@ -26,12 +31,8 @@ type contractRow struct {
 	YAML     string  `json:"yaml,omitempty"`
 }
 
-func rowOf(name string) (contractRow, error) {
-	c, ok := contract.Builtin(name)
-	if !ok {
-		return contractRow{}, fmt.Errorf("there is no contract named %s; there are: %s", name, strings.Join(contract.BuiltinNames(), ", "))
-	}
-	return contractRow{Name: c.Name, Revision: c.Revision(), Attempts: c.Attempts(contract.Terms{}), Timeout: c.Timeout.Std().Seconds()}, nil
+func rowOf(c *contract.Contract) contractRow {
+	return contractRow{Name: c.Name, Revision: c.Revision(), Attempts: c.Attempts(contract.Terms{}), Timeout: c.Timeout.Std().Seconds()}
 }
 
 type contractList struct {
@@ -51,43 +52,91 @@ func (c *contractList) Run(p *Process) error {
 		defer t.flush()
 	}
 	for _, name := range contract.BuiltinNames() {
-		row, err := rowOf(name)
-		if err == nil && c.JSON {
-			err = p.printJSON(row)
-		}
+		found, _, err := findContract(name)
 		if err != nil {
 			return err
 		}
-		if t != nil {
+		row := rowOf(found)
+		if c.JSON {
+			err = p.printJSON(row)
+		} else {
 			t.row(row.Name, row.Revision, fmt.Sprint(row.Attempts), fmt.Sprintf("%gs", row.Timeout))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 type contractShow struct {
-	Name string `arg:"" help:"Its name, as contract list shows it."`
+	Name string `arg:"" help:"Its name, as contract list shows it, or its YAML file."`
+	YAML bool   `name:"yaml" help:"Print the YAML, with the comments that explain it."`
 	JSON bool   `name:"json" help:"Print JSON, with the YAML as one text."`
 }
 
 // Help implements kong.HelpProvider.
 func (contractShow) Help() string {
-	return `Prints the contract as YAML, with the comments that explain it.
+	return `Prints when attempts are made and what each answer does; --yaml prints the file, to begin one of your own.
 
-    posthorn contract show standard`
+    posthorn contract show standard
+    posthorn contract show standard --yaml > ours.yaml`
 }
 
 // Run shows a contract.
 func (c *contractShow) Run(p *Process) error {
-	row, err := rowOf(c.Name)
+	found, text, err := findContract(c.Name)
 	if err != nil {
 		return err
 	}
-	text, _ := contract.BuiltinYAML(c.Name) // rowOf has found it
-	if c.JSON {
+	switch {
+	case c.JSON:
+		row := rowOf(found)
 		row.YAML = string(text)
 		return p.printJSON(row)
+	case c.YAML:
+		p.printf("%s", text)
+		return nil
+	default:
+		return printContract(p, found)
 	}
-	p.printf("%s", text)
+}
+
+// printContract prints the schedule with cumulative times, then the answers.
+func printContract(p *Process, c *contract.Contract) error {
+	texts, err := catalog.Load()
+	if err != nil {
+		return err
+	}
+	english := texts.For("en")
+	p.printf("%s, revision %s: at most %d attempts, each with %s to answer\n\n", c.Name, c.Revision(), c.Attempts(contract.Terms{}), english.Duration(c.Timeout.Std()))
+	t := newTable(p, "ATTEMPT", "WAIT", "AT")
+	at := time.Duration(0)
+	for i, wait := range c.Schedule.Waits {
+		at += wait.Std()
+		t.row(strconv.Itoa(i+1), waitText(english, i, wait.Std(), c.Schedule.Jitter), atText(english, at))
+	}
+	t.flush()
+	p.printf("\n")
+	t = newTable(p, "ANSWER", "WHAT IT DOES")
+	for _, answer := range catalog.Answers() {
+		label, effect := english.Answer(c, answer)
+		t.row(label, effect)
+	}
+	t.flush()
 	return nil
+}
+
+func waitText(texts catalog.Texts, i int, wait time.Duration, jitter float64) string {
+	if i == 0 {
+		return "at once"
+	}
+	return fmt.Sprintf("%s ±%g%%", texts.Duration(wait), math.Round(jitter*1000)/10)
+}
+
+func atText(texts catalog.Texts, at time.Duration) string {
+	if at == 0 {
+		return "0"
+	}
+	return texts.Duration(at)
 }

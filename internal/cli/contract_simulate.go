@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/cli/receiver"
+)
+
+// findContract finds a contract by its name or its file's path.
+func findContract(name string) (*contract.Contract, []byte, error) {
+	if text, ok := contract.BuiltinYAML(name); ok {
+		c, err := contract.Parse(text)
+		return c, text, err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("there is no contract named %s, and no such file; there are: %s", name, strings.Join(contract.BuiltinNames(), ", "))
+	}
+	c, err := contract.Parse(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s is no contract; posthorn contract check %s says why", name, name)
+	}
+	return c, text, nil
+}
+
+type contractCheck struct {
+	File string `arg:"" help:"A contract's YAML file."`
+	JSON bool   `name:"json" help:"Print JSON: valid, and the faults with their lines."`
+}
+
+// Help implements kong.HelpProvider.
+func (contractCheck) Help() string {
+	return `Reports every fault of the file with its line; exit code 1 if there is one.
+
+    posthorn contract show standard > ours.yaml
+    posthorn contract check ours.yaml`
+}
+
+// faultRow is the JSON form of a fault.
+type faultRow struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+// Run checks a file.
+func (c *contractCheck) Run(p *Process) error {
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("%s can't be read", c.File)
+	}
+	found, err := contract.Parse(text)
+	faults := []faultRow{}
+	if invalid, ok := errors.AsType[*contract.InvalidError](err); ok {
+		for _, f := range invalid.Faults {
+			faults = append(faults, faultRow(f))
+		}
+	}
+	switch {
+	case c.JSON:
+		if err := p.printJSON(map[string]any{"valid": err == nil, "faults": faults}); err != nil {
+			return err
+		}
+	case err == nil:
+		p.printf("%s is a valid contract: %s, revision %s\n", c.File, found.Name, found.Revision())
+	default:
+		for _, f := range faults {
+			p.printf("%s:%d: %s\n", c.File, f.Line, strings.TrimPrefix(f.Path+": "+f.Text, ": "))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s has %d faults", c.File, len(faults))
+	}
+	return nil
+}
+
+type contractSimulate struct {
+	Name     string  `arg:"" help:"A contract's name, or its YAML file."`
+	Answers  string  `name:"answers" required:"" placeholder:"LIST" help:"What the receiver answers, try by try: statuses, timeout, refused, dns, tls, unsafe; *N repeats, :retry-after=SECONDS adds the header."`
+	Seed     *uint64 `name:"seed" placeholder:"N" help:"Seed of the jitter: the same seed gives the same waits. Without one, each run differs."`
+	NoJitter bool    `name:"no-jitter" help:"Wait exactly as scheduled."`
+	JSON     bool    `name:"json" help:"Print JSON, an object for each attempt. This is how it prints anyway."`
+}
+
+// Help implements kong.HelpProvider.
+func (contractSimulate) Help() string {
+	return `Plays answers to one delivery by the decisions that a server makes, and prints a JSON object for each attempt. Nothing is sent.
+
+    posthorn contract simulate standard --answers '500*3,429:retry-after=120,timeout,200' --no-jitter
+    posthorn contract simulate ours.yaml --answers '500*50' --seed 7`
+}
+
+// stepRow is the JSON form of a simulated attempt. Times are seconds since the
+// first attempt.
+type stepRow struct {
+	Attempt       int      `json:"attempt"`
+	At            float64  `json:"at"`
+	Answer        string   `json:"answer"`
+	StatusCode    *int     `json:"status_code"`
+	FailureKind   *string  `json:"failure_kind"`
+	Status        string   `json:"status"`
+	NextAt        *float64 `json:"next_at"`
+	EndpointState string   `json:"endpoint_state"`
+	Degraded      bool     `json:"degraded"`
+	Events        []string `json:"events"`
+}
+
+// Run simulates.
+func (c *contractSimulate) Run(p *Process) error {
+	found, _, err := findContract(c.Name)
+	if err != nil {
+		return err
+	}
+	answers, err := receiver.ParseAnswers(c.Answers)
+	if err != nil {
+		return usagef("--answers: %s", err)
+	}
+	var random func() float64
+	if !c.NoJitter {
+		random = rand.Float64
+		if c.Seed != nil {
+			random = rand.New(rand.NewPCG(*c.Seed, 0)).Float64 //nolint:gosec // because jitter is no secret
+		}
+	}
+	for _, step := range found.Simulate(simulated(found, answers), random) {
+		if err := p.printJSON(rowOfStep(step)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func simulated(c *contract.Contract, answers []receiver.Answer) []contract.Simulated {
+	out := make([]contract.Simulated, len(answers))
+	for i, a := range answers {
+		s := contract.Simulated{Text: a.String()}
+		switch a.Kind {
+		case receiver.KindStatus:
+			s.Answer = contract.Answer{Kind: c.Classify(a.Status), StatusCode: a.Status, RetryAfter: a.RetryAfter}
+		case receiver.KindTimeout:
+			s.Answer.Kind, s.Takes = contract.KindTimeout, c.Timeout.Std()
+		case receiver.KindRefused, receiver.KindDNS, receiver.KindTLS:
+			s.Answer.Kind = contract.KindNetwork
+		case receiver.KindUnsafe:
+			s.Answer.Kind = contract.KindUnsafeURL
+		}
+		out[i] = s
+	}
+	return out
+}
+
+func rowOfStep(s contract.Step) stepRow {
+	row := stepRow{
+		Attempt: s.Attempt, At: seconds(s.At), Answer: s.Answer, Status: string(s.Status),
+		EndpointState: "active", Degraded: s.Degraded, Events: s.Events,
+	}
+	if s.StatusCode != 0 {
+		row.StatusCode = &s.StatusCode
+	}
+	if kind := string(s.FailureKind); kind != "" {
+		row.FailureKind = &kind
+	}
+	if !s.Ended {
+		next := seconds(s.NextAt)
+		row.NextAt = &next
+	}
+	if s.EndpointOff != "" {
+		row.EndpointState = string(s.EndpointOff)
+	}
+	if row.Events == nil {
+		row.Events = []string{}
+	}
+	return row
+}
+
+// seconds rounds to milliseconds.
+func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
