@@ -16,10 +16,10 @@ type conn struct {
 }
 
 func openConn(path, vfs string) (*conn, error) {
-	name := "file:" + escapePath(path)
-	if vfs != "" {
-		name += "?vfs=" + vfs
+	if vfs == "" {
+		vfs = registerOSFiles()
 	}
+	name := "file:" + escapePath(path) + "?vfs=" + vfs
 	db, err := sqlite3.OpenFlags(name, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE|sqlite3.OPEN_URI|sqlite3.OPEN_EXRESCODE)
 	if err != nil {
 		return nil, err
