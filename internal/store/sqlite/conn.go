@@ -24,6 +24,10 @@ func openConn(path, vfs string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := db.BusyTimeout(busyWait); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
 	return &conn{db: db, stmts: map[string]*sqlite3.Stmt{}}, nil
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,6 +61,8 @@ type Config struct {
 	VFS string
 	// Readers is the number of reading connections, 4 by default.
 	Readers int
+	// checkpointPages is set by tests that want the log written back early.
+	checkpointPages int64
 }
 
 // Errors of Open that the command line explains.
@@ -149,7 +152,7 @@ func (d *DB) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("opening the checkpoint connection: %w", err)
 	}
-	d.checks = newCheckpointer(check, d.cfg.Log)
+	d.checks = newCheckpointer(check, cmp.Or(d.cfg.checkpointPages, checkpointPages), d.cfg.Log)
 	d.checks.watch(w)
 	d.janitor = newJanitor(d)
 	d.writer.start()
@@ -158,13 +161,16 @@ func (d *DB) open(ctx context.Context) error {
 	return nil
 }
 
+// busyWait is how long a connection waits for another one's lock. While the store
+// is open only its own connections meet.
+const busyWait = 10 * time.Second
+
 func openWriterConn(path, vfs string) (*conn, error) {
 	c, err := openConn(path, vfs)
 	if err != nil {
 		return nil, err
 	}
 	err = c.db.Exec(`
-		PRAGMA busy_timeout = 10000;
 		PRAGMA journal_mode = WAL;
 		PRAGMA synchronous = FULL;
 		PRAGMA wal_autocheckpoint = 0;
@@ -184,7 +190,6 @@ func openReaderConn(path, vfs string) (*conn, error) {
 		return nil, err
 	}
 	err = c.db.Exec(`
-		PRAGMA busy_timeout = 10000;
 		PRAGMA wal_autocheckpoint = 0;
 		PRAGMA cache_size = -8192;
 		PRAGMA temp_store = MEMORY;
