@@ -184,7 +184,7 @@ func (t *tx) insertAttempt(p *store.RecordParams, c *current, superseded bool) e
 	r.int(int64(a.Round))
 	r.int(int64(c.rows + 1))
 	r.int(int64(a.Try))
-	r.int(flag(a.Counted, flagCounted) | flag(a.Truncated, flagTruncated) | flag(superseded, flagSuperseded))
+	r.int(flagIf(a.Counted, flagCounted) | flagIf(a.Truncated, flagTruncated) | flagIf(superseded, flagSuperseded))
 	r.int(a.At.UnixMilli())
 	r.int(a.Duration.Microseconds())
 	r.int(int64(a.StatusCode))
@@ -200,7 +200,7 @@ func (t *tx) insertAttempt(p *store.RecordParams, c *current, superseded bool) e
 	return nil
 }
 
-func flag(on bool, bit int64) int64 {
+func flagIf(on bool, bit int64) int64 {
 	if on {
 		return bit
 	}
