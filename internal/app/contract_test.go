@@ -127,7 +127,7 @@ func TestContract_S4_GoneDisablesAndEnablingSendsTheBacklog(t *testing.T) {
 		t.Errorf("the endpoint is %s, %q, banner %q, %v", off.State, off.StateReason, off.Banner, err)
 	}
 	told := r.await("/told", 1)[0]
-	for _, part := range []string{`"type":"endpoint.disabled"`, `"endpoint":"` + e.ID + `"`, `"reason":"gone"`, `"event":"` + first + `"`} {
+	for _, part := range []string{`"type":"endpoint.disabled"`, `"endpoint":"` + e.ID + `"`, `"state_reason":"gone"`, `"event":"` + first + `"`} {
 		if !strings.Contains(string(told.body), part) {
 			t.Errorf("the notice lacks %s: %s", part, told.body)
 		}

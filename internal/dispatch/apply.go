@@ -14,7 +14,7 @@ import (
 // go to an old URL or bear old secrets; one already on the wire may end. It is
 // called in the order of commits, from the store's writer, and does not wait.
 func (d *Dispatcher) Apply(ch store.Change) {
-	if ch.Endpoint == nil && ch.EndpointDeleted == 0 && len(ch.Canceled) == 0 && len(ch.Accepted) == 0 {
+	if ch.Endpoint == nil && ch.EndpointDeleted == 0 && len(ch.Canceled) == 0 && len(ch.Erased) == 0 && len(ch.Accepted) == 0 {
 		return
 	}
 	d.mu.Lock()
@@ -28,6 +28,9 @@ func (d *Dispatcher) Apply(ch store.Change) {
 	}
 	for _, ref := range ch.Canceled {
 		d.cancel(ref, now)
+	}
+	for _, ref := range ch.Erased {
+		d.erase(ref, now)
 	}
 	d.offerAll(ch.Accepted, now)
 	d.dispatch(now)
@@ -88,4 +91,20 @@ func (d *Dispatcher) cancel(ref webhook.Ref, now time.Time) {
 		return
 	}
 	d.expel(it)
+}
+
+// erase keeps a payload that was deleted from being sent. The delivery ends as
+// event_missing when its turn comes.
+func (d *Dispatcher) erase(ref webhook.Ref, now time.Time) {
+	it := d.out[ref]
+	if it == nil {
+		d.revoked.add(ref, now)
+		return
+	}
+	it.work.Erased = true
+	if it.place == placeFlight {
+		it.lane.epoch.Add(1) // picked, perhaps not begun: it looks again
+		return
+	}
+	d.dropData(it)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
@@ -316,6 +317,36 @@ func TestContract_BeforeATry(t *testing.T) {
 		}
 		if strings.Contains(r.logs.String(), "level=ERROR") {
 			t.Error(r.logs.String())
+		}
+	})
+}
+
+// What is erased is not sent any more, also where its payload lies in memory or
+// is handed over late.
+func TestEngine_N2_ErasedPayloadIsNotSent(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, func(e *webhook.Endpoint) { e.MaxInFlight = 1 })
+		d := r.start()
+		r.recv.set(after(time.Minute, 200))
+		r.publish(1, 1)
+		inWindow := r.publish(1, 1)[0].Ref
+		time.Sleep(time.Second)
+		late := r.commit(1, template{endpoint: 1})
+		erased := []webhook.Ref{inWindow, late[0].Ref}
+		r.db.set(func() {
+			for _, ref := range erased {
+				r.db.rows[ref].work.Erased = true
+			}
+		})
+		d.Apply(store.Change{Erased: erased})
+		d.Offer(late)
+		time.Sleep(10 * time.Minute)
+		r.wantRequests(1)
+		for _, ref := range erased {
+			if row := r.db.get(ref); row.status != contract.StatusFailed || row.reason != webhook.WhyEventMissing {
+				t.Errorf("%d: %s %s", ref, row.status, row.reason)
+			}
 		}
 	})
 }

@@ -153,13 +153,14 @@ func (d *Dispatcher) bar(f *flight) {
 // facts, nothing of the payload.
 type notice struct {
 	Endpoint string `json:"endpoint"`
-	// Reason is the endpoint's state_reason; only in endpoint.disabled.
-	Reason      webhook.StateReason  `json:"reason,omitempty"`
-	Delivery    string               `json:"delivery"`
-	Event       string               `json:"event"`
-	Type        string               `json:"type"`
-	Attempts    int                  `json:"attempts"`
-	FailureKind contract.FailureKind `json:"failure_kind"`
+	// State and StateReason are the endpoint's; only in endpoint.disabled.
+	State       webhook.EndpointState `json:"state,omitempty"`
+	StateReason webhook.StateReason   `json:"state_reason,omitempty"`
+	Delivery    string                `json:"delivery"`
+	Event       string                `json:"event"`
+	Type        string                `json:"type"`
+	Attempts    int                   `json:"attempts"`
+	FailureKind contract.FailureKind  `json:"failure_kind"`
 	// StatusCode is null when no complete headers came.
 	StatusCode *int `json:"status_code"`
 }
@@ -185,7 +186,7 @@ func (d *Dispatcher) emit(f *flight, dec contract.Decision) {
 		d.raise(f, eventType, n)
 	}
 	if dec.Disable {
-		n.Reason = webhook.ReasonGone
+		n.State, n.StateReason = webhook.EndpointDisabled, webhook.ReasonGone
 		d.raise(f, webhook.TypeEndpointDisabled, n)
 	}
 }

@@ -60,6 +60,7 @@ func (d *Dispatcher) offer(l *lane, w *store.Work, now time.Time) {
 	case w.Due.After(now):
 		l.expect(w.Due)
 	case d.revoked.has(w.Ref, now):
+		l.distrust() // what became of it is in the store
 	case known != nil:
 		// It is here already. If this is another round of it, the outcome of the
 		// present one is superseded, and the lane is read then.

@@ -291,7 +291,7 @@ func TestEngine_N19_DisablingIsToldOnce(t *testing.T) {
 		r.wantCounts(map[contract.Status]int{contract.StatusFailed: 5, contract.StatusDelivered: 1})
 		r.db.set(func() {
 			if e := r.db.events["op_1"]; len(r.db.events) != 1 || e.Type != webhook.TypeEndpointDisabled ||
-				!strings.Contains(string(e.Data), `"reason":"gone"`) || !strings.Contains(string(e.Data), `"status_code":410`) {
+				!strings.Contains(string(e.Data), `"state_reason":"gone"`) || !strings.Contains(string(e.Data), `"status_code":410`) {
 				t.Errorf("events %v", r.db.events)
 			}
 		})

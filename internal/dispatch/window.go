@@ -194,8 +194,8 @@ func (d *Dispatcher) recycle(it *item) {
 	}
 }
 
-// revoked remembers for a minute or two which deliveries were canceled before
-// they were offered: their publisher may be slow to hand them over.
+// revoked remembers for a minute or two which deliveries were canceled or erased
+// before they were offered: their publisher may be slow to hand them over.
 type revoked struct {
 	young, old map[webhook.Ref]struct{}
 	turned     time.Time

@@ -62,6 +62,9 @@ type Change struct {
 	EndpointDeleted webhook.EndpointKey
 	// Canceled lists deliveries that a caller ended.
 	Canceled []webhook.Ref
+	// Erased lists deliveries whose payload was deleted: what is held of it in
+	// memory must not be sent any more.
+	Erased []webhook.Ref
 	// TenantDeleted is true when the tenant is no more.
 	TenantDeleted bool
 	// KeyRevoked is the ID of a key that is no longer valid.

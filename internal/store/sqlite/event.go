@@ -349,6 +349,20 @@ func (d *DB) EraseEventData(ctx context.Context, tenant, event string, now time.
 		if err != nil {
 			return err
 		}
-		return t.exec(`UPDATE event SET data = NULL, erased = 1 WHERE pos = ?`, pos)
+		if err := t.exec(`UPDATE event SET data = NULL, erased = 1 WHERE pos = ?`, pos); err != nil {
+			return err
+		}
+		first, end, err := deliveriesOf(t.conn, pos)
+		if err != nil {
+			return err
+		}
+		var refs []webhook.Ref
+		for ref := first; ref < end; ref++ {
+			refs = append(refs, webhook.Ref(ref))
+		}
+		if len(refs) > 0 {
+			t.change(store.Change{Tenant: tenant, Erased: refs})
+		}
+		return nil
 	})
 }
