@@ -15,8 +15,9 @@ const (
 	// maxBatch is how many events one call of the store carries; longer lists go
 	// in several, so that one caller does not hold the writer for long.
 	maxBatch = 100
-	// maxMatches is how often an event is matched before it is given up:
-	// subscriptions changed each time between matching and committing (N2).
+	// maxMatches is how often an event is matched here before it is given up:
+	// subscriptions changed each time between matching and committing, and the
+	// store could not match it itself (N2).
 	maxMatches = 8
 )
 
@@ -140,6 +141,7 @@ func (p *Publisher) match(tenant string, events []Event, open []int, now, ready 
 			Tenant:      tenant,
 			Revision:    s.revision,
 			Targets:     s.matcher.match(e.Type),
+			Rematch:     func() (int64, []store.Target) { return p.cfg.Registry.Match(tenant, e.Type) },
 			ID:          e.ID,
 			Type:        e.Type,
 			Data:        e.Data,

@@ -43,10 +43,15 @@ func (p *AcceptParams) DueAt() time.Time {
 // the lanes: the caller must not change it afterwards.
 type AcceptParams struct {
 	Tenant string
-	// Revision of the tenant's subscriptions that Targets was matched with
-	// (N2). Another one now: the result is ErrStale.
+	// Revision of the tenant's subscriptions that Targets was matched with (N2).
+	// Another one now: Rematch is asked, without one the result is ErrStale.
 	Revision int64
 	Targets  []Target
+	// Rematch finds revision and targets anew. The store calls it inside its
+	// transaction, after it has told of every change before, so it must look
+	// nowhere but in memory. An event that is matched outside may be too late each
+	// time while subscriptions change without a break.
+	Rematch func() (revision int64, targets []Target)
 	// ID is the caller's; "" lets the store make one. Only a caller's ID is
 	// remembered (N3).
 	ID          string

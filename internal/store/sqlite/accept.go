@@ -60,6 +60,9 @@ func (t *tx) accept(p *store.AcceptParams) (store.AcceptResult, error) {
 			return r, err
 		}
 	}
+	if tenant.rev != p.Revision && p.Rematch != nil {
+		p.Revision, p.Targets = p.Rematch()
+	}
 	if tenant.rev != p.Revision {
 		return store.AcceptResult{}, store.ErrStale
 	}

@@ -11,6 +11,7 @@ import (
 func revisionCases() []testCase {
 	return []testCase{
 		{name: "TestEngine_N2_StaleRevisionIsRefused", run: staleRevisionIsRefused},
+		{name: "TestEngine_N2_StaleIsMatchedAgainInItsTransaction", run: staleIsMatchedAgain},
 		{name: "TestEngine_N2_ChangeAheadInTheQueueMakesStale", run: changeAheadMakesStale},
 		{name: "TestEngine_N2_EveryChangeRaisesTheRevision", run: everyChangeRaises},
 		{name: "TestEngine_N2_ChangesAreToldInOrderBeforeTheAnswer", run: changesAreToldInOrder},
@@ -38,6 +39,31 @@ func staleRevisionIsRefused(f *fixture) {
 		f.Fatalf("%d events are stored", n)
 	}
 	f.accept(f.event(other))
+}
+
+// However fast subscriptions change, an event that can be matched where it is
+// judged is never too late.
+func staleIsMatchedAgain(f *fixture) {
+	e, more := f.endpoint("a"), f.endpoint("b")
+	p, now := f.event(e), f.event(e, more)
+	p.Revision--
+	asked := 0
+	p.Rematch = func() (int64, []store.Target) {
+		asked++
+		return now.Revision, now.Targets
+	}
+	r := f.accept(p)[0]
+	if asked != 1 || r.Deliveries != 2 || len(r.Fresh) != 2 || r.Fresh[1].Endpoint != more.Key {
+		f.Fatalf("asked %d times: %+v", asked, r)
+	}
+	p = f.event(e)
+	p.Rematch = func() (int64, []store.Target) { f.Error("asked for no need"); return 0, nil }
+	f.accept(p)
+	p.Revision--
+	p.Rematch = func() (int64, []store.Target) { return p.Revision, p.Targets }
+	results, err := f.Accept(f.ctx, []store.AcceptParams{p})
+	f.ok(err)
+	f.fails(results[0].Err, store.ErrStale)
 }
 
 // The endpoint is switched off by an outcome, and an event matched before that
