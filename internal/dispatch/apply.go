@@ -99,6 +99,10 @@ func (d *Dispatcher) erase(ref webhook.Ref, now time.Time) {
 	it := d.out[ref]
 	if it == nil {
 		d.revoked.add(ref, now)
+		for _, r := range d.active { // one under way may bring the payload along
+			r.moved = append(r.moved, ref)
+			r.lane.dirty = true
+		}
 		return
 	}
 	it.work.Erased = true

@@ -350,3 +350,22 @@ func TestEngine_N2_ErasedPayloadIsNotSent(t *testing.T) {
 		}
 	})
 }
+
+// A read that began before the payload was erased brings it along.
+func TestEngine_N2_ErasedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		ref := r.commit(1, template{endpoint: 1})[0].Ref
+		r.db.set(func() { r.db.readTakes = time.Second })
+		d := r.start()
+		time.Sleep(time.Second / 2)
+		r.db.set(func() { r.db.rows[ref].work.Erased = true })
+		d.Apply(store.Change{Erased: []webhook.Ref{ref}})
+		time.Sleep(time.Minute)
+		r.wantRequests(0)
+		if row := r.db.get(ref); row.status != contract.StatusFailed || row.reason != webhook.WhyEventMissing {
+			t.Errorf("%s %s", row.status, row.reason)
+		}
+	})
+}
