@@ -28,7 +28,8 @@ type Lanes interface {
 	// A transition is a compare-and-set on (Ref, Round, Attempts, not final). One
 	// that does not apply any more still leaves its attempt in the log, marked
 	// superseded; a delivered one turns a delivery that waits into delivered all
-	// the same (N12). ErrStale: Emit was matched with an old revision; nothing
+	// the same (N12), also one that ended because its endpoint was deleted while
+	// the request was under way. ErrStale: Emit was matched with an old revision; nothing
 	// was written, match again. If the row can't be written with its answer's
 	// body, it is written without (N12).
 	Record(p RecordParams, done func(RecordResult, error))

@@ -274,10 +274,8 @@ func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Tim
 			after, err = t.presentEndpoint(tenant, id) // e may bear what change tried
 			return err
 		}
-		for i := range update.Emit {
-			if s, err := t.tenant(update.Emit[i].Tenant); err != nil || s.rev != update.Emit[i].Revision {
-				return refuse(store.ErrStale)
-			}
+		if err := t.fresh(update.Emit); err != nil {
+			return err
 		}
 		if err := t.storeEndpoint(e, now); err != nil {
 			return err

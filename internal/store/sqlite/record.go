@@ -68,6 +68,7 @@ func rowFault(err error) bool {
 // current is a delivery's row as the guard sees it.
 type current struct {
 	status                contract.Status
+	reason                webhook.Reason
 	round, attempts, rows int
 	nextAt                int64
 	lastAttempt           int64 // 0: none
@@ -83,7 +84,7 @@ func (t *tx) current(ref webhook.Ref) (c current, found bool, err error) {
 	if found = s.Step(); found {
 		c = current{
 			status: statuses.word(s.ColumnInt64(0)), round: s.ColumnInt(1), attempts: s.ColumnInt(2), rows: s.ColumnInt(3),
-			nextAt: s.ColumnInt64(4), lastAttempt: s.ColumnInt64(5),
+			nextAt: s.ColumnInt64(4), lastAttempt: s.ColumnInt64(5), reason: reasons.word(s.ColumnInt64(6)),
 		}
 	}
 	err = s.Err()
@@ -93,14 +94,21 @@ func (t *tx) current(ref webhook.Ref) (c current, found bool, err error) {
 	return c, found, err
 }
 
+// open tells whether a success still ends the delivery: while it waits, and when
+// it only ended because its endpoint was deleted while the request was under way.
+func (c *current) open() bool {
+	return !c.status.Final() || c.status == contract.StatusCanceled && c.reason == webhook.WhyEndpointDeleted
+}
+
 // record applies one outcome under its guard.
 func (t *tx) record(p *store.RecordParams) (store.RecordResult, error) {
 	var r store.RecordResult
-	for i := range p.Emit {
-		tenant, err := t.tenant(p.Emit[i].Tenant)
-		if err != nil || tenant.rev != p.Emit[i].Revision {
-			return r, refuse(store.ErrStale)
-		}
+	err := t.fresh(p.Emit)
+	if errors.Is(err, store.ErrNotFound) {
+		p.Emit, err = nil, nil // the tenant is gone, and with it whoever would hear of it
+	}
+	if err != nil {
+		return r, err
 	}
 	c, found, err := t.current(p.Ref)
 	if err != nil || !found {
@@ -108,7 +116,7 @@ func (t *tx) record(p *store.RecordParams) (store.RecordResult, error) {
 	}
 	applies := !c.status.Final() && c.round == p.Round && c.attempts == p.Attempts
 	r.Applied = applies
-	r.Absorbed = !applies && !c.status.Final() && p.Delivered()
+	r.Absorbed = !applies && c.open() && p.Delivered()
 	if p.Attempt != nil {
 		if err := t.insertAttempt(p, &c, !applies); err != nil {
 			return r, err
@@ -229,6 +237,21 @@ func (t *tx) effects(p *store.RecordParams) error {
 		})
 	}
 	return t.emit(emit)
+}
+
+// fresh refuses operational events that were matched with other subscriptions
+// than the present ones (N2).
+func (t *tx) fresh(events []store.AcceptParams) error {
+	for i := range events {
+		tenant, err := t.tenant(events[i].Tenant)
+		if err != nil {
+			return err
+		}
+		if tenant.rev != events[i].Revision {
+			return refuse(store.ErrStale)
+		}
+	}
+	return nil
 }
 
 // emit takes operational events in and tells of their deliveries (N19). The

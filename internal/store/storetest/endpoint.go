@@ -210,7 +210,8 @@ func deletedAtOnce(f *fixture) {
 }
 
 // The rows of a deleted endpoint reach their end by a job, across a restart, and
-// leave the lanes; what was under way changes nothing any more.
+// leave the lanes. Of what was under way only a success still counts: a 2xx is
+// delivered whatever became of the endpoint.
 func deletedRowsEnd(f *fixture) {
 	e, other := f.endpoint("a"), f.endpoint("b")
 	work := f.sendMany(e, 350)
@@ -233,8 +234,12 @@ func deletedRowsEnd(f *fixture) {
 			f.Fatalf("delivery is %+v", d)
 		}
 	}
-	f.same("late answer", f.record(f.success(work[0])), store.RecordResult{})
-	f.same("late answer", f.record(f.failure(work[1], f.now)), store.RecordResult{})
+	f.same("late success", f.record(f.success(work[0])), store.RecordResult{Absorbed: true})
+	f.same("late failure", f.record(f.failure(work[1], f.now)), store.RecordResult{})
+	if d := f.delivery(work[0]); d.Status != contract.StatusDelivered || d.Reason != webhook.WhyNone || d.AttemptCount != 1 {
+		f.Fatalf("after the success: %+v", d)
+	}
+	f.same("after the failure", f.delivery(work[1]).Status, contract.StatusCanceled)
 	f.same("lanes", len(f.due(e, f.now.Add(time.Hour))), 0)
 	f.same("the other endpoint's", len(f.due(other, f.now)), 3)
 }

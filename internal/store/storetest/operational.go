@@ -13,6 +13,7 @@ func operationalCases() []testCase {
 		{name: "TestEngine_N19_EventsOfAnOutcomeAreOneCommitWithIt", run: emitWithOutcome},
 		{name: "TestEngine_N19_NoDisabledEventForADisabledEndpoint", run: noSecondDisabledEvent},
 		{name: "TestEngine_N19_StaleEmitWritesNothing", run: staleEmitWritesNothing},
+		{name: "TestEngine_N19_OutcomeOutlivesItsTenant", run: outcomeOutlivesItsTenant},
 		{name: "TestEngine_N19_EventsOfAChangeAreOneCommitWithIt", run: emitWithChange},
 		{name: "TestEngine_N12_DisablingIsOneCommitWithTheOutcome", run: disablingWithOutcome},
 	}
@@ -97,6 +98,20 @@ func staleEmitWritesNothing(f *fixture) {
 		f.Fatal("matched again, it was not applied")
 	}
 	f.same("state", f.getEndpoint(e).State, webhook.EndpointDisabled)
+}
+
+// With the tenant whoever would hear of an outcome is gone; it is written all the
+// same, once and for good.
+func outcomeOutlivesItsTenant(f *fixture) {
+	f.tenant("t2")
+	e := f.endpointOf("t2", "a")
+	w := f.send(e)
+	p := f.end(w, contract.StatusFailed, webhook.WhyExhausted)
+	p.Emit = []store.AcceptParams{f.operational(webhook.TypeWebhookFailed, e)}
+	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now))
+	f.ok(f.DeleteTenant(f.ctx, "t2"))
+	f.record(p)
+	f.same("types", f.types(store.TenantAll), []string{eventType})
 }
 
 func emitWithChange(f *fixture) {
