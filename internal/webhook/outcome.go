@@ -19,8 +19,8 @@ const (
 	PhaseInternal Phase = "internal" // our own fault, see Fault
 )
 
-// Fault marks an outcome that is no attempt because the fault was ours
-// (CONTRACTS, open points: "our own faults are no attempt").
+// Fault marks an outcome whose fault was ours. Such a try is no attempt, but for
+// FaultPrepare: what is stored wrongly would be tried for ever.
 type Fault string
 
 // Faults of our own.
@@ -36,7 +36,7 @@ const (
 type Outcome struct {
 	// Kind is KindNone for a success by status, else why the try failed.
 	Kind FailureKind
-	// Fault is set when the try does not count because the fault was ours.
+	// Fault is set when the fault was ours.
 	Fault Fault
 	// Phase says where the request ended.
 	Phase Phase
