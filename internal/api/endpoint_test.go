@@ -387,7 +387,7 @@ func TestEndpoints_PatternsAgree(t *testing.T) {
 	}
 }
 
-// TestEndpoints_Aliases: the seeds' paths are the same routes, also with a query.
+// TestEndpoints_Aliases: the other paths are the same routes, also with a query.
 func TestEndpoints_Aliases(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -64,8 +64,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// dealias rewrites the seeds' paths to those of endpoints. It is the one place
-// that knows them.
+// dealias rewrites the paths that customers of platforms know to those of
+// endpoints. It is the one place that knows them.
 func dealias(r *http.Request) *http.Request {
 	for _, alias := range []string{"/v1/webhooks", "/api/public/v1/webhooks"} {
 		rest, ok := strings.CutPrefix(r.URL.Path, alias)

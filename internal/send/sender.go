@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// idleTimeout closes pooled connections (CONTRACTS, open points).
+	// idleTimeout closes pooled connections.
 	idleTimeout = 30 * time.Second
 	// maxAnswerHeaders bounds the header bytes of one answer (B34).
 	maxAnswerHeaders = 64 << 10
