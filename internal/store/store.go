@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
@@ -88,7 +87,7 @@ type Page struct {
 }
 
 // Listed is a page of a list. A page may be shorter than asked, even empty,
-// while More is set: a filter bounds what is examined for one page.
+// while Next is set: a filter bounds what is examined for one page.
 type Listed[T any] struct {
 	Items []T
 	// Next continues behind the last examined item; 0 at the end.
@@ -101,14 +100,6 @@ type Listed[T any] struct {
 // zero times do not bound.
 type Span struct {
 	Since, Until time.Time
-}
-
-// Fault wraps an internal error with the operation in progress.
-func Fault(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", op, err)
 }
 
 // Delivered tells whether the recorded try got a success.

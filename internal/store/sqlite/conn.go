@@ -140,11 +140,3 @@ func colTime(s *sqlite3.Stmt, col int) time.Time {
 }
 
 func colBool(s *sqlite3.Stmt, col int) bool { return s.ColumnInt64(col) != 0 }
-
-// text binds "" as NULL.
-func text(s string) any {
-	if s == "" {
-		return null{}
-	}
-	return s
-}
