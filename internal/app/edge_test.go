@@ -94,7 +94,7 @@ func (c caller) walk(endpoint string, page client.PageOptions, back bool, keep f
 
 func TestFault_B55_PagesUnderInserts(t *testing.T) {
 	t.Parallel()
-	const rows = 500
+	const rows = 300
 	s := start(t, options{})
 	e := s.endpoint("https://receiver.example/")
 	if _, err := s.PauseEndpoint(t.Context(), e.ID); err != nil {
@@ -106,7 +106,7 @@ func TestFault_B55_PagesUnderInserts(t *testing.T) {
 		known[d.ID] = true
 	}
 	keep := func(id string) bool { return known[id] }
-	w := flooding(s.caller, 1, 3000)
+	w := flooding(s.caller, 1, 1000)
 	defer w.running.Wait()
 	eventually(t, "inserts meanwhile", func() bool { return w.count() > 0 })
 	for _, ascending := range []bool{false, true} {

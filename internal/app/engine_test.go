@@ -16,7 +16,7 @@ func TestEngine_N2_PauseIsExact(t *testing.T) {
 	r := newReceiver(t)
 	s := start(t, options{})
 	e := s.endpoint(r.url("/"), func(e *client.NewEndpoint) { e.MaxInFlight = 8 })
-	w := flooding(s.caller, 2, 2000)
+	w := flooding(s.caller, 2, 600)
 	r.await("/", 100)
 	if _, err := s.PauseEndpoint(t.Context(), e.ID); err != nil {
 		t.Fatal(err)

@@ -142,6 +142,15 @@ func (c caller) count(endpoint string, statuses ...client.DeliveryStatus) int {
 	return len(c.list(client.DeliveryFilter{Endpoint: endpoint, Statuses: statuses}))
 }
 
+// drained waits until nothing waits for an endpoint any more.
+func (c caller) drained(endpoint string) {
+	c.t.Helper()
+	eventually(c.t, "nothing that waits for "+endpoint, func() bool {
+		e, err := c.GetEndpoint(c.t.Context(), endpoint)
+		return err == nil && e.Waiting != nil && *e.Waiting == 0
+	})
+}
+
 // only is the only delivery of an event, with its attempts.
 func (c caller) only(event string) client.Delivery {
 	c.t.Helper()
