@@ -37,7 +37,7 @@ func TestEngine_N25_LogStaysBounded(t *testing.T) {
 	var largest atomic.Int64
 	for range 4 {
 		writers.Go(func() {
-			for range 150 {
+			for range 80 {
 				if _, err := d.Accept(t.Context(), []store.AcceptParams{p}); err != nil {
 					t.Error(err)
 					return
