@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -262,16 +261,9 @@ func (w *writer) failed(doing string, err error) error {
 	}
 }
 
-// diskFull tells whether a write found no room. Such a commit did not happen: its
-// last frame is what makes it one. A sync that finds no room is another matter,
-// for what was written before it may be lost.
-func diskFull(err error) bool {
-	if errors.Is(err, sqlite3.FULL) {
-		return true
-	}
-	room := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	return room && !errors.Is(err, sqlite3.IOERR_FSYNC) && !errors.Is(err, sqlite3.IOERR_DIR_FSYNC)
-}
+// diskFull tells whether a write found no room, see fileSystem. Such a commit did
+// not happen: its last frame is what makes it one.
+func diskFull(err error) bool { return errors.Is(err, sqlite3.FULL) }
 
 // die refuses all further work: the process has to open the database anew.
 func (w *writer) die(cause error) {
