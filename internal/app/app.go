@@ -144,7 +144,7 @@ func (a *App) openStore(ctx context.Context) error {
 		return err
 	}
 	a.db, err = sqlite.Open(ctx, sqlite.Config{
-		Dir: a.cfg.Data, Sealer: keys, OnChange: a.changed, OnFatal: a.fatal, Now: a.clock.Wall(),
+		Dir: a.cfg.Data, Sealer: keys, OnChange: a.changed, OnFatal: a.fatal, Now: a.clock.Wall(), DueNow: a.clock.Now,
 		NoMigrate: a.cfg.NoMigrate, Log: a.log,
 	})
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *App) warnOfProxies() {
 		return
 	}
 	if set := send.ProxyVariables(a.opt.Lookup); len(set) > 0 {
-		a.log.Warn("proxy variables of the environment are ignored: webhooks go out directly", "variables", set)
+		a.log.Warn("proxy variables of the environment are ignored: webhooks go out directly", slog.Any("variables", set))
 	}
 }
 
@@ -323,7 +323,7 @@ func (a *App) closeAll() {
 	}
 	if a.db != nil {
 		if err := a.db.Close(); err != nil {
-			a.log.Error("closing the database", "error", err)
+			a.log.Error("closing the database", slog.Any("error", err))
 		}
 	}
 	if a.sender != nil {

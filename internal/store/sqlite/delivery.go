@@ -110,7 +110,7 @@ func (d *DB) GetDelivery(ctx context.Context, tenant, id string) (v *webhook.Del
 		if err != nil {
 			return err
 		}
-		_, err = c.one(selectDelivery+`d.pos = ?`, []any{pos}, func(s *sqlite3.Stmt) { v = d.scanDelivery(s, time.Now()) })
+		_, err = c.one(selectDelivery+`d.pos = ?`, []any{pos}, func(s *sqlite3.Stmt) { v = d.scanDelivery(s, d.cfg.DueNow()) })
 		return err
 	})
 	return v, err
@@ -162,7 +162,7 @@ func (d *DB) ListDeliveries(ctx context.Context, tenant string, f store.Delivery
 		if err != nil || none {
 			return err
 		}
-		now := time.Now()
+		now := d.cfg.DueNow()
 		sql, args, none, err := d.narrow(c, tenant, f)
 		if err != nil || none {
 			return err

@@ -340,7 +340,7 @@ func (t *tx) cancel(ref webhook.Ref, why webhook.Reason, now time.Time) (bool, e
 }
 
 // EraseEventData implements store.Events.
-func (d *DB) EraseEventData(ctx context.Context, tenant, event string, now time.Time) error {
+func (d *DB) EraseEventData(ctx context.Context, tenant, event string, _ time.Time) error {
 	return d.writer.do(ctx, func(t *tx) error {
 		pos, err := d.findEvent(t.conn, tenant, event)
 		if errors.Is(err, store.ErrNotFound) {

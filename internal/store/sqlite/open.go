@@ -17,6 +17,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -50,6 +51,9 @@ type Config struct {
 	OnFatal func(error)
 	// Now stamps what opening writes.
 	Now time.Time
+	// DueNow is the clock that due times run by (N20): reads tell by it what is
+	// not due yet. Nil begins one.
+	DueNow func() time.Time
 	// QueueRows and QueueBytes bound what waits for the writer (N5); zero takes
 	// the defaults.
 	QueueRows  int
@@ -99,6 +103,9 @@ var _ store.Store = (*DB)(nil)
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.DueNow == nil {
+		cfg.DueNow = clock.Start().Now
 	}
 	if cfg.Readers == 0 {
 		cfg.Readers = 4
