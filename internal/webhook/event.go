@@ -40,8 +40,8 @@ const (
 )
 
 var (
-	eventType = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)  //nolint:gochecknoglobals // because a compiled pattern is a constant in all but type
-	eventID   = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_:-]{0,127}$`) //nolint:gochecknoglobals // because a compiled pattern is a constant in all but type
+	eventType = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	eventID   = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_:-]{0,127}$`)
 )
 
 // EventTypeForm and EventIDForm describe the allowed forms, for error texts.

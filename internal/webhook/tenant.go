@@ -25,7 +25,7 @@ type Tenant struct {
 
 // callerID is the form of the IDs that callers give: tenants, and endpoints
 // created by PUT.
-var callerID = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`) //nolint:gochecknoglobals // because a compiled pattern is a constant in all but type
+var callerID = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // CallerIDForm describes the form that ValidCallerID checks, for error texts.
 const CallerIDForm = "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit"

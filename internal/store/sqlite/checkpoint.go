@@ -105,6 +105,6 @@ func (k *checkpointer) loop() {
 // reader is left in it, the next commit begins the log anew.
 func (k *checkpointer) copy(c *conn, mode sqlite3.CheckpointMode) {
 	if _, _, err := c.db.WALCheckpoint("main", mode); err != nil && !errors.Is(err, sqlite3.BUSY) {
-		k.log.Warn("a checkpoint of the database's log did not finish; it is tried again", "error", err)
+		k.log.Warn("a checkpoint of the database's log did not finish; it is tried again", slog.Any("error", err))
 	}
 }

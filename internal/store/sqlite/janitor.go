@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -55,7 +56,7 @@ func (j *janitor) loop() {
 		for {
 			n, err := j.runOnce()
 			if err != nil && !errors.Is(err, store.ErrClosed) {
-				j.db.cfg.Log.Warn("tidying up after deleted endpoints did not finish; it goes on later", "error", err)
+				j.db.cfg.Log.Warn("tidying up after deleted endpoints did not finish; it goes on later", slog.Any("error", err))
 			}
 			if n == 0 || err != nil {
 				break
