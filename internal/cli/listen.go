@@ -158,14 +158,15 @@ func (l *listener) handler(ctx context.Context) http.Handler {
 	}
 }
 
-// decide forwards what is genuine and answers: with the list if there is one,
-// else with the answer of the other side, else 200.
+// decide refuses a bad signature; what is genuine it forwards and answers: with
+// the list if there is one, else with the answer of the other side, else 200.
 func (l *listener) decide(r *http.Request, got *receiver.Request) receiver.Reply {
 	reply := receiver.Reply{Answer: receiver.Answer{Kind: receiver.KindStatus, Status: http.StatusOK}}
-	switch {
-	case got.Refused != nil:
+	if got.Refused != nil {
 		reply.Answer.Status = http.StatusUnauthorized
-	case l.forward != nil:
+		return reply
+	}
+	if l.forward != nil {
 		reply = l.pass(r.Context(), got)
 	}
 	if l.answers != nil {

@@ -78,6 +78,23 @@ func TestListen_AnswersByTheList(t *testing.T) {
 	}
 }
 
+// A list of answers is for what is genuine: a bad signature gets 401 all the same.
+func TestListen_RefusesInSpiteOfTheList(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--scheme", "stripe", "--variant", "hmac-hex", "--secret", "k", "--answer", "503,204")
+	const good = "add853b103fbcc936a194f9eb15e29c4ff08af6e47d5d1bca4f20218e31e4fff"
+	for i, want := range []int{401, 503, 401, 204} {
+		signature := good
+		if want == 401 {
+			signature = strings.Repeat("0", 64)
+		}
+		if got := l.status(t, "{}", "X-Raw-Hmac-Sha256-Hex", signature); got != want {
+			t.Errorf("request %d: %d, want %d", i+1, got, want)
+		}
+	}
+	l.stop()
+}
+
 func TestListen_ChecksAndForwards(t *testing.T) {
 	t.Parallel()
 	var forwarded []string
