@@ -171,7 +171,7 @@ func (f *diskFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-func (f *diskFile) Sync(flags vfs.SyncFlag) error {
+func (f *diskFile) Sync(vfs.SyncFlag) error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.disk.ask(io{kind: ioSync, file: f.base}); err != nil {

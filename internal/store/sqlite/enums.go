@@ -26,30 +26,33 @@ func (w words[T]) word(n int64) T {
 }
 
 // The closed sets.
-var ( //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes them
-	statuses = words[contract.Status]{
-		contract.StatusPending, contract.StatusSending, contract.StatusDelivered, contract.StatusFailed,
-		contract.StatusDead, contract.StatusSkipped, contract.StatusCanceled, contract.StatusRedelivered,
-	}
-	kinds = words[contract.FailureKind]{
-		contract.KindNone, contract.KindHTTPStatus, contract.KindClientError, contract.KindGone,
-		contract.KindTimeout, contract.KindNetwork, contract.KindRedirect, contract.KindUnsafeURL,
-		contract.KindEndpointUnavailable, contract.KindEventMissing, contract.KindPaused,
-	}
-	reasons = words[webhook.Reason]{
-		webhook.WhyNone, webhook.WhyRetry, webhook.WhyGated, webhook.WhyPaused, webhook.WhyDisabled,
-		webhook.WhyOrdered, webhook.WhyScheduled, webhook.WhyLimited, webhook.WhyExpanding,
-		webhook.WhyExhausted, webhook.WhyStopped, webhook.WhyEventMissing, webhook.WhyExpired,
-		webhook.WhyEndpointDeleted, webhook.WhySwitchedOff, webhook.WhyResumedNow, webhook.WhyCanceled,
-		webhook.WhyTransformError, webhook.WhyProxyError, webhook.WhyInterrupted, webhook.WhyFilterBudget,
-	}
-	triggers = words[contract.Trigger]{
-		contract.TriggerEvent, contract.TriggerTest, contract.TriggerResend, contract.TriggerRedelivery,
-		contract.TriggerReplay, contract.TriggerPoll,
-	}
-	endpointStates = words[webhook.EndpointState]{webhook.EndpointActive, webhook.EndpointPaused, webhook.EndpointDisabled}
-	stateReasons   = words[webhook.StateReason]{
-		webhook.ReasonActive, webhook.ReasonPerson, webhook.ReasonStaff, webhook.ReasonSwitchedOff,
-		webhook.ReasonGone, webhook.ReasonNoSuccess, webhook.ReasonFailuresInRow,
-	}
-)
+var statuses = words[contract.Status]{ //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+	contract.StatusPending, contract.StatusSending, contract.StatusDelivered, contract.StatusFailed,
+	contract.StatusDead, contract.StatusSkipped, contract.StatusCanceled, contract.StatusRedelivered,
+}
+
+var kinds = words[contract.FailureKind]{ //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+	contract.KindNone, contract.KindHTTPStatus, contract.KindClientError, contract.KindGone,
+	contract.KindTimeout, contract.KindNetwork, contract.KindRedirect, contract.KindUnsafeURL,
+	contract.KindEndpointUnavailable, contract.KindEventMissing, contract.KindPaused,
+}
+
+var reasons = words[webhook.Reason]{ //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+	webhook.WhyNone, webhook.WhyRetry, webhook.WhyGated, webhook.WhyPaused, webhook.WhyDisabled,
+	webhook.WhyOrdered, webhook.WhyScheduled, webhook.WhyLimited, webhook.WhyExpanding,
+	webhook.WhyExhausted, webhook.WhyStopped, webhook.WhyEventMissing, webhook.WhyExpired,
+	webhook.WhyEndpointDeleted, webhook.WhySwitchedOff, webhook.WhyResumedNow, webhook.WhyCanceled,
+	webhook.WhyTransformError, webhook.WhyProxyError, webhook.WhyInterrupted, webhook.WhyFilterBudget,
+}
+
+var triggers = words[contract.Trigger]{ //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+	contract.TriggerEvent, contract.TriggerTest, contract.TriggerResend, contract.TriggerRedelivery,
+	contract.TriggerReplay, contract.TriggerPoll,
+}
+
+var endpointStates = words[webhook.EndpointState]{webhook.EndpointActive, webhook.EndpointPaused, webhook.EndpointDisabled} //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+
+var stateReasons = words[webhook.StateReason]{ //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+	webhook.ReasonActive, webhook.ReasonPerson, webhook.ReasonStaff, webhook.ReasonSwitchedOff,
+	webhook.ReasonGone, webhook.ReasonNoSuccess, webhook.ReasonFailuresInRow,
+}

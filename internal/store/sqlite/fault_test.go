@@ -120,7 +120,7 @@ func publishUntilClosed(t *testing.T, d *DB, known *ledger, rev int64, e *webhoo
 	var wg sync.WaitGroup
 	for caller := range 4 {
 		wg.Go(func() {
-			for n := 0; n < 1000; n++ {
+			for n := range 1000 {
 				id := fmt.Sprintf("c%dn%d", caller, n)
 				results, err := d.Accept(context.Background(), []store.AcceptParams{newTestEvent(id, rev, e)})
 				if !note(err) {

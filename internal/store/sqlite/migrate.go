@@ -16,7 +16,7 @@ import (
 )
 
 //go:embed migrations/*.sql
-var migrationFiles embed.FS //nolint:gochecknoglobals // because go:embed needs a variable; nothing writes it
+var migrationFiles embed.FS
 
 // ErrPending tells that the database needs migrations that Config.NoMigrate kept
 // from being applied.

@@ -101,6 +101,9 @@ var _ store.Store = (*DB)(nil)
 
 // Open opens the data folder's database, makes it if absent, and migrates it.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -119,14 +122,14 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	d := &DB{cfg: cfg, lock: lock, closed: make(chan struct{})}
 	d.shut = sync.OnceFunc(func() { close(d.closed) })
-	if err := d.open(ctx); err != nil {
+	if err := d.open(); err != nil {
 		_ = d.release()
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *DB) open(ctx context.Context) error {
+func (d *DB) open() error {
 	path := filepath.Join(d.cfg.Dir, FileName)
 	w, err := openWriterConn(path, d.cfg.VFS)
 	if err != nil {

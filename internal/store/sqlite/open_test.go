@@ -329,7 +329,7 @@ func checkPlan(t *testing.T, c *conn, sql string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	for s.Step() {
 		step := s.ColumnText(3)
 		for _, table := range []string{"event", "e", "delivery", "d", "attempt", "waiting", "w", "event_key"} {

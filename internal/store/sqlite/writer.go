@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -270,7 +271,7 @@ func (w *writer) die(cause error) {
 	w.dead = fmt.Errorf("%w after an input/output error", store.ErrClosed)
 	w.queue.close(w.dead)
 	w.db.shut()
-	w.db.cfg.Log.Error("the database was closed after an input/output error", "error", cause)
+	w.db.cfg.Log.Error("the database was closed after an input/output error", slog.Any("error", cause))
 	if w.db.cfg.OnFatal != nil {
 		w.db.cfg.OnFatal(cause)
 	}
