@@ -28,7 +28,7 @@ func newFolder(tb testing.TB) storetest.Database { return folder(tb.TempDir()) }
 func (f folder) Open(tb testing.TB, o storetest.Options) store.Store {
 	tb.Helper()
 	return open(tb, Config{
-		Dir: string(f), Sealer: newTestSealer("key one"), Now: o.Now, OnChange: o.OnChange, QueueRows: o.QueueRows, QueueBytes: o.QueueBytes,
+		Dir: string(f), Sealer: newTestSealer("key one"), Now: o.Now, DueNow: o.DueNow, OnChange: o.OnChange, QueueRows: o.QueueRows, QueueBytes: o.QueueBytes,
 	})
 }
 

@@ -13,6 +13,7 @@ func deliveryCases() []testCase {
 		{name: "TestStore_GetDelivery_ShowsTheWhole", run: getDeliveryShowsTheWhole},
 		{name: "TestStore_GetDelivery_ForeignIDsAreNotFound", run: foreignDeliveryIDs},
 		{name: "TestStore_CancelDelivery_EndsOne", run: cancelDeliveryEndsOne},
+		{name: "TestEngine_N20_ScheduledIsToldByTheClockOfDueTimes", run: scheduledByDueClock},
 		{name: "TestEngine_N17_EndpointStateShowsAtOnce", run: endpointStateShowsAtOnce},
 	}
 }
@@ -100,4 +101,26 @@ func endpointStateShowsAtOnce(f *fixture) {
 	check("active again", contract.StatusPending, webhook.WhyNone, webhook.WhyRetry)
 	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now))
 	check("deleted", contract.StatusCanceled, webhook.WhyEndpointDeleted, webhook.WhyEndpointDeleted)
+}
+
+func scheduledByDueClock(f *fixture) {
+	e := f.endpoint("a")
+	p := f.event(e)
+	p.DeliverAt = f.now.Add(time.Hour)
+	w := f.accept(p)[0].Fresh[0]
+	scheduled := store.DeliveryFilter{Reasons: []webhook.Reason{webhook.WhyScheduled}}
+	for _, c := range []struct {
+		at   time.Time
+		want webhook.Reason
+	}{
+		{f.now, webhook.WhyScheduled}, {p.DeliverAt.Add(-time.Millisecond), webhook.WhyScheduled}, {p.DeliverAt, webhook.WhyNone},
+	} {
+		f.dueClock.ms.Store(c.at.UnixMilli())
+		f.same("reason", f.delivery(w).Reason, c.want)
+		listed, err := f.ListDeliveries(f.ctx, webhook.DefaultTenant, scheduled, store.Page{Limit: 10})
+		f.ok(err)
+		if (len(listed.Items) == 1) != (c.want == webhook.WhyScheduled) {
+			f.Fatalf("%d are listed as scheduled at %v", len(listed.Items), c.at)
+		}
+	}
 }

@@ -36,7 +36,7 @@ func (f *fixture) zoo() map[string]store.Work {
 	}
 	add("fresh", "active", "click", func(p *store.AcceptParams) { p.ID = "own" })
 	f.record(f.failure(add("retry", "active", "click", nil), f.now.Add(time.Minute)))
-	add("scheduled", "active", "click", func(p *store.AcceptParams) { p.DeliverAt = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC) })
+	add("scheduled", "active", "click", func(p *store.AcceptParams) { p.DeliverAt = f.now.Add(time.Hour) })
 	f.mark(markOf(add("sending", "active", "click", nil), f.now))
 	f.record(f.success(add("delivered", "active", "conversion", func(p *store.AcceptParams) { p.OrderingKey = "k" })))
 	p := f.end(add("failed", "active", "conversion", nil), contract.StatusFailed, webhook.WhyExhausted)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,16 +36,25 @@ type fixture struct {
 	opts  Options
 	heard *changes
 	now   time.Time
-	ctx   context.Context //nolint:containedctx // because it is the test's own
+	// dueClock is what the store tells due times by; it stands until a test moves it.
+	dueClock dueClock
+	ctx      context.Context //nolint:containedctx // because it is the test's own
 }
 
 func newFixture(t *testing.T, factory Factory, opts Options) *fixture {
 	f := &fixture{T: t, db: factory(t), opts: opts, heard: &changes{}, now: start(), ctx: t.Context()}
 	f.opts.Now = f.now
+	f.dueClock.ms.Store(f.now.UnixMilli())
+	f.opts.DueNow = f.dueClock.now
 	f.opts.OnChange = f.heard.add
 	f.Store = f.db.Open(t, f.opts)
 	return f
 }
+
+// dueClock is a clock that tests set.
+type dueClock struct{ ms atomic.Int64 }
+
+func (c *dueClock) now() time.Time { return time.UnixMilli(c.ms.Load()).UTC() }
 
 // restart closes the store and opens the same data again.
 func (f *fixture) restart() {

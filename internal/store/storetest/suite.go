@@ -25,6 +25,8 @@ type Factory func(tb testing.TB) Database
 type Options struct {
 	// Now stamps what opening writes.
 	Now time.Time
+	// DueNow is the clock that due times are told by (N20).
+	DueNow func() time.Time
 	// OnChange hears of commits, see store.Change.
 	OnChange func(store.Change)
 	// QueueRows and QueueBytes bound the writer's queue (N5); zero takes the
