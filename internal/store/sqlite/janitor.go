@@ -70,29 +70,33 @@ func (j *janitor) loop() {
 	}
 }
 
-// runOnce ends one slice of deliveries and returns how many.
+// runOnce ends one slice of deliveries and returns how many. They are looked for
+// on a reading connection, since the rows of deleted endpoints stay and the writer
+// must not pass over all of them after each deletion; and from the endpoints on
+// (CROSS JOIN keeps the order), never over all that waits.
 func (j *janitor) runOnce() (n int, err error) {
-	err = j.db.writer.do(context.Background(), func(t *tx) error {
-		type row struct {
-			ref webhook.Ref
-			at  time.Time
-		}
-		var rows []row
-		err := t.query(`SELECT w.pos, n.deleted_at FROM endpoint n JOIN waiting w ON w.endpoint = n.num WHERE n.deleted_at IS NOT NULL LIMIT ?`,
+	type row struct {
+		ref webhook.Ref
+		at  time.Time
+	}
+	var rows []row
+	err = j.db.read(context.Background(), func(c *conn) error {
+		return c.query(`SELECT w.pos, n.deleted_at FROM endpoint n CROSS JOIN waiting w ON w.endpoint = n.num WHERE n.deleted_at IS NOT NULL LIMIT ?`,
 			[]any{janitorSlice}, func(s *sqlite3.Stmt) error {
 				rows = append(rows, row{webhook.Ref(s.ColumnInt64(0)), colTime(s, 1)})
 				return nil
 			})
-		if err != nil {
-			return err
-		}
+	})
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	err = j.db.writer.do(context.Background(), func(t *tx) error {
 		for _, r := range rows {
 			if _, err := t.cancel(r.ref, webhook.WhyEndpointDeleted, r.at); err != nil {
 				return err
 			}
 		}
-		n = len(rows)
 		return nil
 	})
-	return n, err
+	return len(rows), err
 }
