@@ -46,7 +46,11 @@ func (c *serveCommand) Run(ctx context.Context, p *Process) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	server, err := startServer(context.WithoutCancel(ctx), p, c.Server, p.Stdout, slog.New(slog.NewTextHandler(p.Stderr, nil)))
+	server, err := startServer(ctx, p, c.Server, p.Stdout, slog.New(slog.NewTextHandler(p.Stderr, nil)))
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		p.warnf("stopped before the start had ended")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

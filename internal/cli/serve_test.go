@@ -114,3 +114,24 @@ func TestServe_DeathIsAFailure(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// slowStart is a server whose start takes until it is told to stop.
+type slowStart struct{ *stub }
+
+func (slowStart) Start(ctx context.Context) error {
+	if ctx.Done() == nil {
+		return errors.New("nothing ends this start")
+	}
+	<-ctx.Done()
+	return fmt.Errorf("starting the lanes: %w", ctx.Err())
+}
+
+// A start can take long: what was interrupted is recorded first, and the disk may
+// be full. The first signal ends it all the same, and that is no failure.
+func TestFault_B50_StopWhileStarting(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := program{newServer: func(config.Server, cli.ServerOptions) (cli.Server, error) { return slowStart{&stub{}}, nil }}
+	p.run(ctx, "serve").want(t, 0, "", "posthorn: stopped before the start had ended\n")
+}
