@@ -95,6 +95,9 @@ func (t *tally) output(n name, text string) {
 		t.printf("%s", text)
 		return
 	}
+	if strings.HasPrefix(text, "=== ") {
+		return // RUN, PAUSE, CONT, NAME: who ran when
+	}
 	b := t.outputs[n]
 	if b == nil {
 		b = &strings.Builder{}

@@ -21,9 +21,10 @@ func TestReport(t *testing.T) {
 			ok: true, says: []string{"ok  \tp\t0.1s\n", "1 passed, 0 failed, 0 skipped\n"}, not: "noise",
 		},
 		"a failure shows its output": {
-			in: start + `{"Action":"output","Package":"p","Test":"TestA","Output":"want 1\n"}` + "\n" +
+			in: start + `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}` + "\n" +
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"want 1\n"}` + "\n" +
 				`{"Action":"fail","Package":"p","Test":"TestA"}` + "\n" + `{"Action":"fail","Package":"p"}` + "\n",
-			says: []string{"want 1\n", "0 passed, 1 failed, 0 skipped\n"},
+			says: []string{"want 1\n", "0 passed, 1 failed, 0 skipped\n"}, not: "RUN",
 		},
 		"a skip is no success": {
 			in: start + `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n" +
