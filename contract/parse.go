@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -44,7 +45,7 @@ func Builtin(name string) (*Contract, bool) {
 type Fault struct {
 	// Path names the field, such as schedule.waits[2]; "" for the file.
 	Path string
-	// Line in the file, from 1; 0 where it is not known.
+	// Line in the file, from 1; 0 from Validate, which knows no file.
 	Line int
 	// Text says what is wrong and what is allowed.
 	Text string
@@ -72,22 +73,67 @@ func (e *InvalidError) Error() string {
 const maxFile = 256 << 10
 
 // Parse reads one contract from YAML or JSON (apiVersion 1) and validates it.
-// Unknown fields are refused. The error is an *InvalidError with all faults.
+// Unknown fields and fields without a value are refused. The error is an
+// *InvalidError with all faults, each with its line.
 func Parse(text []byte) (*Contract, error) {
 	if len(text) > maxFile {
-		return nil, &InvalidError{[]Fault{{Text: fmt.Sprintf("the file is larger than %d bytes", maxFile)}}}
+		return nil, &InvalidError{[]Fault{{Line: 1, Text: fmt.Sprintf("the file is larger than %d bytes", maxFile)}}}
 	}
 	var c Contract
-	err := yaml.Load(text, &c, yaml.WithKnownFields(), yaml.WithUniqueKeys())
-	faults := readFaults(err)
-	if err == nil {
-		faults = c.faults()
-		locate(text, faults)
+	faults := read(text, &c)
+	if len(faults) == 0 {
+		return &c, nil
 	}
-	if len(faults) > 0 {
-		return nil, &InvalidError{faults}
+	lines := 1 + bytes.Count(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	for i := range faults {
+		faults[i].Line = min(max(faults[i].Line, 1), lines)
 	}
-	return &c, nil
+	return nil, &InvalidError{faults}
+}
+
+// read fills c and returns what is wrong, some of it without lines.
+func read(text []byte, c *Contract) []Fault {
+	var root yaml.Node
+	if err := yaml.Load(text, &root); err != nil {
+		return readFaults(err)
+	}
+	if empty := nulls(&root, ""); len(empty) > 0 {
+		return empty
+	}
+	if err := yaml.Load(text, c, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
+		return readFaults(err)
+	}
+	faults := c.faults()
+	for i := range faults {
+		faults[i].Line = lineOf(&root, faults[i].Path)
+	}
+	return faults
+}
+
+// nulls finds what stands in the file without a value: it would count as zero,
+// which is rarely what was meant.
+func nulls(n *yaml.Node, path string) []Fault {
+	var faults []Fault
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.ShortTag() == "!!null" {
+			return []Fault{{Path: path, Line: n.Line, Text: "has no value"}}
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			faults = append(faults, nulls(n.Content[i+1], strings.TrimPrefix(path+"."+n.Content[i].Value, "."))...)
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			faults = append(faults, nulls(item, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	case yaml.DocumentNode:
+		for _, item := range n.Content {
+			faults = append(faults, nulls(item, path)...)
+		}
+	case yaml.AliasNode, yaml.StreamNode: // what an alias repeats is looked at where it stands
+	}
+	return faults
 }
 
 // readFaults turns the YAML library's errors into faults.
@@ -110,27 +156,24 @@ func readFaults(err error) []Fault {
 	return nil
 }
 
-// plain leaves Go's types out of the YAML library's messages.
+// plain puts the YAML library's messages into words without Go's types.
 func plain(message string) string {
-	field, _, unknown := strings.Cut(message, " not found in type ")
-	if unknown {
+	if field, _, unknown := strings.Cut(message, " not found in type "); unknown {
 		return field + " is not known"
 	}
-	if before, _, found := strings.Cut(message, " into contract."); found {
-		return before + " here"
+	misfit, ok := strings.CutPrefix(message, "cannot construct ")
+	if !ok {
+		return strings.Replace(strings.TrimPrefix(message, "yaml: "), "no documents in stream", "the file is empty", 1)
 	}
-	return message
-}
-
-// locate finds the lines of the faults' paths.
-func locate(text []byte, faults []Fault) {
-	var root yaml.Node
-	if len(faults) == 0 || yaml.Load(text, &root) != nil {
-		return
+	found, into, _ := strings.Cut(misfit, " into ")
+	tag, value, _ := strings.Cut(found, " ") // such as !!str `soon`
+	if name, ok := map[string]string{"!!seq": "a list", "!!map": "a mapping"}[tag]; ok {
+		value = name
 	}
-	for i := range faults {
-		faults[i].Line = lineOf(&root, faults[i].Path)
+	if name, ok := map[string]string{"string": "a text", "int": "a whole number", "float64": "a number", "bool": "true or false"}[into]; ok {
+		return value + " is not " + name
 	}
+	return value + " can't stand here"
 }
 
 // lineOf follows a path such as schedule.waits[2] as far as it exists.

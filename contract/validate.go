@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Limits of a contract.
@@ -75,6 +76,7 @@ func (c *Contract) checkIdentity(k *checks) {
 	for i, s := range c.URL.Schemes {
 		oneOf(k, fmt.Sprintf("url.schemes[%d]", i), s, "https", "http")
 	}
+	k.that(len(c.Operator) <= 100 && strings.IndexFunc(c.Operator, unicode.IsControl) < 0, "operator", "must be a name of at most 100 bytes on one line")
 	oneOf(k, "delivers", c.Delivers, DeliversEvent, DeliversRun)
 	oneOf(k, "webhook_id", c.WebhookID, PerEvent, PerDelivery)
 }
@@ -85,7 +87,6 @@ func (c *Contract) checkFields(k *checks) {
 		FromRunID, FromRunCounts, FromPageToken, FromPageURL, FromSentAt,
 	}
 	inHeader := []Source{FromWebhookID, FromAttempt, FromTimestamp}
-	token := regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 	k.that(len(c.Body.Fields) > 0, "body.fields", "must have a member")
 	seen := map[string]bool{}
 	for i, f := range c.Body.Fields {
@@ -94,34 +95,75 @@ func (c *Contract) checkFields(k *checks) {
 		oneOf(k, path, f.From, inBody...)
 		seen[f.Name] = true
 	}
+	k.that(freeHeader(c.Signature.Header), "signature.header", headerRule)
 	seen = map[string]bool{strings.ToLower(c.Signature.Header): true}
 	for i, f := range c.Headers {
 		path := fmt.Sprintf("headers[%d]", i)
-		k.that(token.MatchString(f.Name) && !seen[strings.ToLower(f.Name)], path, "needs a header name of its own")
+		k.that(freeHeader(f.Name), path, headerRule)
+		k.that(!seen[strings.ToLower(f.Name)], path, "needs a name of its own; upper and lower case are the same")
 		oneOf(k, path, f.From, inHeader...)
 		seen[strings.ToLower(f.Name)] = true
 	}
 }
 
+const headerRule = "must be the name of an HTTP header that neither frames the request nor is the sender's own"
+
+// freeHeader tells whether a contract may name a header so: it is a token (RFC
+// 9110 section 5.6.2), and HTTP and the sender have no use of their own for it.
+func freeHeader(name string) bool {
+	if !regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$").MatchString(name) {
+		return false
+	}
+	name = strings.ToLower(name)
+	return !strings.HasPrefix(name, "proxy-") && !slices.Contains([]string{
+		"connection", "content-encoding", "content-length", "content-type", "expect", "host", "http2-settings",
+		"keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+	}, name)
+}
+
 func (c *Contract) checkSigning(k *checks) {
 	s := &c.Signature
-	k.that(s.Header != "", "signature.header", "is missing")
 	oneOf(k, "signature.form", s.Form, "standard", "timestamped-hex")
-	k.that(strings.Contains(s.Signed, "{body}") && strings.Contains(s.Signed, "{t}"), "signature.signed", "must contain {t} and {body}")
+	c.checkSignedText(k)
 	k.that(len(s.Algorithms) > 0, "signature.algorithms", "must list hmac-sha256, or hmac-sha256 and ed25519")
 	for i, a := range s.Algorithms {
 		oneOf(k, fmt.Sprintf("signature.algorithms[%d]", i), a, "hmac-sha256", "ed25519")
 	}
+	k.that(s.Form == "standard" || !slices.Contains(s.Algorithms, "ed25519"), "signature.algorithms", "ed25519 needs the form standard")
 	oneOf(k, "signature.key", s.Key, "text", "base64")
-	k.that(s.Tolerance > 0 && s.Tolerance.Std() <= time.Hour, "signature.tolerance", "must lie between 1s and 1h")
+	k.that(within(s.Tolerance, time.Second, time.Hour), "signature.tolerance", "must lie between 1s and 1h")
 	k.that(s.Overlap.Std() <= maxWait, "signature.overlap", "must be at most 30d")
 	k.that(c.Secret.MinBytes >= 16 && c.Secret.MaxBytes >= c.Secret.MinBytes && c.Secret.MaxBytes <= 256, "secret.min_bytes", "and max_bytes must lie between 16 and 256")
 	k.that(c.Secret.Bytes >= c.Secret.MinBytes && c.Secret.Bytes <= c.Secret.MaxBytes, "secret.bytes", "must lie between min_bytes and max_bytes")
 	oneOf(k, "secret.from", c.Secret.From, "made", "caller", "either")
+	prefix := regexp.MustCompile(`^[A-Za-z0-9_-]{0,32}$`)
+	k.that(prefix.MatchString(c.Secret.Prefix), "secret.prefix", "must be at most 32 of a-z, A-Z, 0-9, _ and -")
 }
 
+// checkSignedText finds what would leave receivers without the means to check a
+// signature, or let two requests share one.
+func (c *Contract) checkSignedText(k *checks) {
+	const path = "signature.signed"
+	signed, rest := c.Signature.Signed, c.Signature.Signed
+	once := true
+	for _, part := range []string{"{id}", "{t}", "{body}"} {
+		n := strings.Count(signed, part)
+		once = once && (n == 1 || n == 0 && part == "{id}")
+		rest = strings.ReplaceAll(rest, part, "")
+	}
+	k.that(once && !strings.ContainsAny(rest, "{}"), path, "must contain {t} and {body} once, {id} once or not, and nothing else in braces")
+	k.that(!strings.Contains(signed, "}{"), path, "must have something between its parts, such as a dot: else two requests could share a signature")
+	from := func(source Source) bool {
+		return slices.ContainsFunc(c.Headers, func(f Field) bool { return f.From == source })
+	}
+	k.that(!strings.Contains(signed, "{id}") || from(FromWebhookID), path, "with {id} needs a header from webhook_id: receivers could not check it")
+	k.that(c.Signature.Form != "standard" || from(FromTimestamp), "signature.form", "standard needs a header from timestamp: receivers could not check it")
+}
+
+func within(d Duration, low, high time.Duration) bool { return d.Std() >= low && d.Std() <= high }
+
 func (c *Contract) checkAttempts(k *checks) {
-	k.that(c.Timeout > 0 && c.Timeout.Std() <= MaxTimeout, "timeout", "must lie between 1ms and 60s")
+	k.that(within(c.Timeout, time.Millisecond, MaxTimeout), "timeout", "must lie between 1ms and 60s")
 	k.that(len(c.Success) > 0, "success", "must have a range such as 200-299")
 	k.that(c.Response.Read >= c.Response.Keep && c.Response.Keep >= 0 && c.Response.Read <= maxResponse, "response",
 		"keep must not exceed read, and read not %d", maxResponse)
@@ -129,8 +171,15 @@ func (c *Contract) checkAttempts(k *checks) {
 	k.that(len(c.Schedule.Waits) > 0, "schedule.waits", "must have a wait")
 	k.that(c.Schedule.Jitter >= 0 && c.Schedule.Jitter < 1 && !math.IsNaN(c.Schedule.Jitter), "schedule.jitter", "must be at least 0 and below 1")
 	oneOf(k, "retry_after.mode", c.RetryAfter.Mode, "", "longer", "replace")
-	k.that(!c.heedsAny() || c.RetryAfter.Max > 0 && c.RetryAfter.Max.Std() <= maxWait, "retry_after.max", "must lie between 1s and 30d")
+	k.that(!c.heedsAny() || within(c.RetryAfter.Max, time.Second, maxWait), "retry_after.max", "must lie between 1s and 30d")
 	k.that(!c.RetryAfter.Any || len(c.RetryAfter.On) == 0, "retry_after.on", "says nothing beside any")
+	checkStatuses(k, "retry_after.on", c.RetryAfter.On)
+}
+
+func checkStatuses(k *checks, path string, all []int) {
+	for i, status := range all {
+		k.that(status >= 100 && status <= 599, fmt.Sprintf("%s[%d]", path, i), "must be an HTTP status from 100 to 599")
+	}
 }
 
 func (c *Contract) heedsAny() bool { return c.RetryAfter.Any || len(c.RetryAfter.On) > 0 }
@@ -156,8 +205,11 @@ func (c *Contract) checkStops(k *checks) {
 		oneOf(k, fmt.Sprintf("exhausted.emit[%d]", i), e, "webhook.failed")
 	}
 	k.that(!c.Gate.Any || len(c.Gate.On) == 0, "gate.on", "says nothing beside any")
+	checkStatuses(k, "gate.on", c.Gate.On)
 	if c.Gate.Closes() {
 		oneOf(k, "gate.scope", c.Gate.Scope, "url", "endpoint")
+	} else {
+		oneOf(k, "gate.scope", c.Gate.Scope, "url", "endpoint", "")
 	}
 	checkTriggers(k, "gate.passed_by", c.Gate.PassedBy)
 }
@@ -176,10 +228,10 @@ func (c *Contract) checkHealth(k *checks) {
 	k.that(!slices.Contains(c.Health.Counts, TriggerTest), "health.counts", "can't have test: tests count for nothing")
 	k.that(c.Degrade.After >= 0 && c.Pause.After >= 0, "degrade.after", "and pause.after must not be negative")
 	if c.Degrade.After > 0 {
-		k.that(c.Degrade.For > 0 && c.Degrade.For.Std() <= maxWait, "degrade.for", "must lie between 1s and 30d")
+		k.that(within(c.Degrade.For, time.Second, maxWait), "degrade.for", "must lie between 1s and 30d")
 		k.that(len(c.Degrade.Waits) > 0 && len(c.Degrade.Waits) <= len(c.Schedule.Waits), "degrade.waits", "must have at least one wait and no more than schedule.waits")
-		checkWaits(k, "degrade.waits", c.Degrade.Waits)
 	}
+	checkWaits(k, "degrade.waits", c.Degrade.Waits)
 	k.that(c.Disable.NoSuccessFor.Std() <= maxKeep, "disable.no_success_for", "must be at most 3650d")
 	for i, t := range c.TellOwner {
 		oneOf(k, fmt.Sprintf("tell_owner[%d]", i), t, BecameDisabled, BecamePaused, BecameDegraded)
@@ -217,9 +269,10 @@ func (c *Contract) checkAgain(k *checks) {
 	k.that(c.Resend.Batch >= 0 && c.Resend.Batch <= 100, "resend.batch", "must be at most 100")
 	oneOf(k, "redeliver.marks_old", c.Redeliver.MarksOld, "", "redelivered", "unchanged")
 	k.that(len(c.Redeliver.From) == 0 || c.Redeliver.MarksOld != "", "redeliver.marks_old", "must be redelivered or unchanged")
-	k.that(c.Test.Type != "", "test.type", "is missing")
+	eventType := regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	k.that(len(c.Test.Type) <= 128 && eventType.MatchString(c.Test.Type), "test.type", "must be words of A-Z, a-z, 0-9, _ and -, joined by dots, 128 bytes at most")
 	k.that(json.Valid([]byte(c.Test.Data)), "test.data", "must be JSON")
-	k.that(c.History.Keep.Std() >= time.Hour && c.History.Keep.Std() <= maxKeep, "history.keep", "must lie between 1h and 3650d")
+	k.that(within(c.History.Keep, time.Hour, maxKeep), "history.keep", "must lie between 1h and 3650d")
 	oneOf(k, "history.on_endpoint_delete", c.History.OnEndpointDelete, "keep", "delete")
 	for from, to := range c.History.Statuses {
 		oneOf(k, "history.statuses", from, Statuses()...)
@@ -245,10 +298,15 @@ func (c *Contract) checkTogether(k *checks) {
 }
 
 // LongestSpan is the longest that a delivery can take from its first attempt to
-// its last: each wait with its jitter, or what Retry-After may make of it.
+// its last, by the schedule or by that of a degraded endpoint: each wait with its
+// jitter, or what Retry-After may make of it.
 func (c *Contract) LongestSpan() time.Duration {
+	return max(c.longest(c.Schedule.Waits), c.longest(c.Degrade.Waits))
+}
+
+func (c *Contract) longest(waits []Duration) time.Duration {
 	total := time.Duration(0)
-	for i, w := range c.Schedule.Waits {
+	for i, w := range waits {
 		if i == 0 {
 			continue
 		}
