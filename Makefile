@@ -5,7 +5,8 @@
 .PHONY: help build demo test lint fmt generate vuln fuzz bench-smoke readme crash interop ci clean
 
 FOR ?=
-# The tests that kill the real binary; they are part of make test too.
+# The tests that kill the real binary; all but the long one, behind the tag crash,
+# are part of make test too.
 KILLS = Kill|Survives|Durable|TakesOver
 
 help: ## show this list
@@ -43,7 +44,7 @@ readme: ## run the commands of README.md
 	@go test -tags readme -count=1 -run '^TestReadme' ./internal/archtest
 
 crash: ## kill -9 the real binary under load and count what is lost
-	@go test -count=1 -v -timeout 10m -run '$(KILLS)' ./internal/app
+	@go test -tags crash -count=1 -v -timeout 10m -run '$(KILLS)' ./internal/app
 
 interop: ## official SDKs and schemathesis against the binary (packages of PyPI and npm)
 	@interop/run
