@@ -143,11 +143,7 @@ func listNumbered[T any](ctx context.Context, d *DB, sql string, args []any, p s
 		if err != nil {
 			return err
 		}
-		all := paged(rows, func(r numbered[T]) int64 { return r.num }, p)
-		page = store.Listed[T]{Next: all.Next, Prev: all.Prev, Items: make([]T, len(all.Items))}
-		for i, r := range all.Items {
-			page.Items[i] = r.value
-		}
+		page = unnumber(paged(rows, position[T], p))
 		return nil
 	})
 	return page, err
