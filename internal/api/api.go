@@ -10,6 +10,7 @@ import (
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/auth"
+	"github.com/posthorn/posthorn/internal/catalog"
 	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/publish"
 	"github.com/posthorn/posthorn/internal/store"
@@ -71,7 +72,9 @@ type Config struct {
 	// Render puts together what a delivery sends. event is nil when it or its
 	// payload is gone (no body then), endpoint when it was deleted.
 	Render func(d *webhook.Delivery, event *webhook.Event, endpoint *webhook.Endpoint) (Sent, error)
-	Clock  *clock.Clock
+	// Texts are what banners say, in one language.
+	Texts catalog.Texts
+	Clock *clock.Clock
 	// Rand is crypto/rand.Reader outside tests: secrets and keys come from it.
 	Rand io.Reader
 	// CursorKey authenticates list cursors: 32 random bytes or more. With another

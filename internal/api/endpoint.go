@@ -82,7 +82,7 @@ func (a *API) listEndpoints(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return pageOf(a, c, listed, showEndpoint), nil
+	return pageOf(a, c, listed, a.showEndpoint), nil
 }
 
 func (a *API) getEndpoint(c *call) (reply, error) {
@@ -292,7 +292,7 @@ func (a *API) showWithWaiting(ctx context.Context, e *webhook.Endpoint) (wireEnd
 	if err != nil {
 		return wireEndpoint{}, err
 	}
-	shown := showEndpoint(e)
+	shown := a.showEndpoint(e)
 	shown.Waiting, shown.OldestDueAt = &n, stampOrNull(oldest)
 	return shown, nil
 }

@@ -178,25 +178,15 @@ func publicKey(secret webhook.SecretText) string {
 
 // settleSecret gives e the caller's secret, or makes one if e has none.
 func (a *API) settleSecret(e *webhook.Endpoint, given string, promise *contract.Contract, now time.Time) (string, error) {
-	if given == "" && len(e.Secrets) > 0 {
+	if len(e.Secrets) > 0 && (given == "" || e.Secrets[0].Text.Reveal() == given) {
 		return "", nil
 	}
-	if given == "" {
-		made, err := signature.GenerateSecret(a.cfg.Rand, promise.Secret.Prefix, promise.Secret.Bytes)
-		if err != nil {
-			return "", err
-		}
-		given = made
-	}
-	if len(e.Secrets) > 0 && e.Secrets[0].Text.Reveal() == given {
-		return "", nil
-	}
-	id, err := a.newID(webhook.PrefixSecret, now)
+	made, err := a.newSecret(given, promise, now)
 	if err != nil {
 		return "", err
 	}
-	e.Secrets = []webhook.SigningSecret{{ID: id, Text: webhook.NewSecretText(given), CreatedAt: now}}
-	return given, nil
+	e.Secrets = []webhook.SigningSecret{made}
+	return made.Text.Reveal(), nil
 }
 
 func (a *API) newID(prefix string, now time.Time) (string, error) {

@@ -42,6 +42,7 @@ func (a *API) endpointSwitches() []*operation {
 			"Switches it on from any state, and what waited is sent, oldest first. Enabling an active endpoint changes nothing.",
 			a.schemas.bodyOf(reflect.TypeFor[enableInput](), map[string]any{"resume": "backlog"}), a.enableEndpoint),
 		disable,
+		a.rotateOperation(),
 	}
 }
 

@@ -62,18 +62,19 @@ type wireHealth struct {
 	LastAttemptAt  *stamp `json:"last_attempt_at" example:"2026-05-22T14:32:18.847Z"`
 }
 
-func showEndpoint(e *webhook.Endpoint) wireEndpoint {
+func (a *API) showEndpoint(e *webhook.Endpoint) wireEndpoint {
 	headers := make(map[string]string, len(e.Headers))
 	for _, h := range e.Headers {
 		headers[h.Name] = webhook.Redacted
 	}
-	secrets := make([]wireSecret, len(e.Secrets))
-	for i, s := range e.Secrets {
+	live := liveSecrets(e.Secrets, a.cfg.Clock.Wall())
+	secrets := make([]wireSecret, len(live))
+	for i, s := range live {
 		secrets[i] = wireSecret{ID: s.ID, CreatedAt: stamp(s.CreatedAt), ExpiresAt: stampOrNull(s.ExpiresAt), PublicKey: publicKey(s.Text)}
 	}
 	return wireEndpoint{
 		ID: e.ID, Tenant: e.Tenant, URL: e.URL, Events: e.Events, Contract: e.Contract, ContractRevision: e.ContractRevision,
-		State: e.State, StateReason: orNull(e.StateReason), StateSince: stamp(e.StateSince), Banner: orNull(banner(e)),
+		State: e.State, StateReason: orNull(e.StateReason), StateSince: stamp(e.StateSince), Banner: orNull(a.banner(e)),
 		Description: e.Description, Metadata: e.Metadata, Headers: headers, MaxInFlight: e.MaxInFlight, Secrets: secrets,
 		Health: wireHealth{
 			FailuresInRow: e.Health.FailuresInRow, FirstFailureAt: stampOrNull(e.Health.FirstFailureAt),
@@ -83,10 +84,9 @@ func showEndpoint(e *webhook.Endpoint) wireEndpoint {
 	}
 }
 
-// banner is the text for the owner of an endpoint that is disabled.
-func banner(e *webhook.Endpoint) string {
-	if e.State == webhook.EndpointDisabled && e.StateReason == webhook.ReasonGone {
-		return "Your server answered 410 Gone, so nothing more is sent to this URL. Put the server right, then enable the endpoint again."
-	}
-	return ""
+// banner is the text for the owner of an endpoint that is off for a reason that
+// the owner did not choose.
+func (a *API) banner(e *webhook.Endpoint) string {
+	promise, _ := a.cfg.Contracts.Lookup(e.Contract) // nil has texts too
+	return a.cfg.Texts.Banner(promise, e.StateReason)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/auth"
+	"github.com/posthorn/posthorn/internal/catalog"
 	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/publish"
 	"github.com/posthorn/posthorn/internal/store"
@@ -102,8 +103,12 @@ func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	texts, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg := Config{
-		Store: db, Match: subscriptions.Match, Auth: keys, Contracts: builtins{}, DefaultContract: contract.Standard, Clock: ticks, Rand: rand.Reader,
+		Texts: texts.For("en"), Store: db, Match: subscriptions.Match, Auth: keys, Contracts: builtins{}, DefaultContract: contract.Standard, Clock: ticks, Rand: rand.Reader,
 		Publisher: publish.New(publish.Config{Store: db, Registry: subscriptions, Clock: ticks, Offer: func(w []store.Work) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/api"
 	"github.com/posthorn/posthorn/internal/auth"
+	"github.com/posthorn/posthorn/internal/catalog"
 	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/config"
 	"github.com/posthorn/posthorn/internal/dispatch"
@@ -276,7 +277,12 @@ func (a *App) end(err error) {
 
 // newAPI makes the HTTP surface.
 func (a *App) newAPI() (http.Handler, error) {
+	texts, err := catalog.Load()
+	if err != nil {
+		return nil, err
+	}
 	return api.New(api.Config{
+		Texts: texts.For("en"),
 		Store: a.db, Publisher: a.publisher, Match: a.registry.Match, Auth: a.auth, Contracts: a.contracts,
 		DefaultContract: contract.Standard, Render: a.deliverer.render, Clock: a.clock, Rand: rand.Reader,
 		CursorKey: a.db.DeriveKey("list cursors"), Limits: a.limits(), Ready: a.checks(), Metrics: telemetry.Handler(a.snapshot),
