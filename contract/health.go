@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Standing is an endpoint's health before a counted try is recorded.
 type Standing struct {
@@ -76,9 +79,7 @@ func (c *Contract) Judge(s Standing, delivered bool, now time.Time, lapse int) T
 	if long > 0 && a.FailuresInRow >= minFailures && now.Sub(a.FirstFailureAt) >= span(long) {
 		t.Became = BecameDisabled
 	}
-	for _, told := range c.TellOwner {
-		t.TellOwner = t.TellOwner || told == t.Became
-	}
+	t.TellOwner = slices.Contains(c.TellOwner, t.Became)
 	return t
 }
 
@@ -101,23 +102,10 @@ func (c *Contract) ClosesGate(a Answer) bool {
 	if a.Kind == KindNone {
 		return false
 	}
-	if c.Gate.Any {
-		return true
-	}
-	for _, status := range c.Gate.On {
-		if status == a.StatusCode {
-			return true
-		}
-	}
-	return false
+	return c.Gate.Any || slices.Contains(c.Gate.On, a.StatusCode)
 }
 
 // PassesGate tells whether deliveries of a trigger go out in spite of a gate.
 func (c *Contract) PassesGate(t Trigger) bool {
-	for _, p := range c.Gate.PassedBy {
-		if p == t {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Gate.PassedBy, t)
 }
