@@ -145,6 +145,11 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Outcome {
 		}
 		out.Kind, out.Fault, out.Phase, out.Message, out.Address = f.kind, f.fault, f.phase, f.text, f.address
 	}
+	if out.Fault == webhook.FaultHandles {
+		// Pooled connections to hosts that nobody writes to just now may hold all
+		// the handles there are, for as long as they idle.
+		s.pooled.CloseIdleConnections()
+	}
 	out.Duration = max(time.Since(start), time.Microsecond)
 	return out
 }
