@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -38,8 +39,14 @@ func overloadRefuses(f *fixture) {
 	}
 	// While the store is held back only refusals come. Any ten rows or 40,000
 	// bytes, and what is under way beside, hold far fewer than half of 64.
+	deadline := time.After(30 * time.Second)
 	for range publishers / 2 {
-		f.fails(<-answers, store.ErrOverloaded)
+		select {
+		case err := <-answers:
+			f.fails(err, store.ErrOverloaded)
+		case <-deadline:
+			f.Fatal("more waits than the queue's bound")
+		}
 	}
 	var recorded []<-chan recording
 	for _, w := range sent {
