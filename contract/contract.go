@@ -142,8 +142,8 @@ type Response struct {
 }
 
 // Schedule is when attempts are made. The number of waits is the number of
-// attempts; each wait is counted from the end of the attempt before, the first
-// from when the delivery is due.
+// attempts; the first is 0, for at once, and each other one is counted from the
+// end of the attempt before.
 type Schedule struct {
 	Waits  []Duration `yaml:"waits"`
 	Jitter float64    `yaml:"jitter"` // 0.10: each wait is off by up to ±10 %, evenly

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-//go:embed standard.yaml signals.yaml elido.yaml petify.yaml
-var builtinFiles embed.FS //nolint:gochecknoglobals // because go:embed needs a variable; nothing writes it
+//go:embed standard.yaml signals.yaml elido.yaml petify.yaml schema.json
+var builtinFiles embed.FS
 
 // Standard is the name of the default contract.
 const Standard = "standard"
@@ -39,6 +39,17 @@ func Builtin(name string) (*Contract, bool) {
 	}
 	c, err := Parse(text)
 	return c, err == nil // TestBuiltin_Parses proves that they parse
+}
+
+// Schema returns the JSON Schema (2020-12) of a contract's file, which editors
+// complete and explain fields by. Whatever it refuses, Parse refuses; what
+// contradicts itself between two fields, only Parse finds.
+func Schema() []byte {
+	text, err := builtinFiles.ReadFile("schema.json")
+	if err != nil {
+		return nil // it is built in
+	}
+	return text
 }
 
 // Fault is one thing that is wrong with a contract's file.
@@ -100,7 +111,7 @@ func read(text []byte, c *Contract) []Fault {
 	if empty := nulls(&root, ""); len(empty) > 0 {
 		return empty
 	}
-	if err := yaml.Load(text, c, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
+	if err := root.Load(c, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
 		return readFaults(err)
 	}
 	faults := c.faults()
@@ -138,16 +149,14 @@ func nulls(n *yaml.Node, path string) []Fault {
 
 // readFaults turns the YAML library's errors into faults.
 func readFaults(err error) []Fault {
-	var many *yaml.LoadErrors
-	if errors.As(err, &many) {
+	if many, ok := errors.AsType[*yaml.LoadErrors](err); ok {
 		faults := make([]Fault, len(many.Errors))
 		for i, e := range many.Errors {
 			faults[i] = Fault{Line: e.Mark.Line, Text: plain(e.Message)}
 		}
 		return faults
 	}
-	var one *yaml.LoadError
-	if errors.As(err, &one) {
+	if one, ok := errors.AsType[*yaml.LoadError](err); ok {
 		return []Fault{{Line: one.Mark.Line, Text: plain(one.Message)}}
 	}
 	if err != nil {

@@ -186,6 +186,7 @@ func (c *Contract) heedsAny() bool { return c.RetryAfter.Any || len(c.RetryAfter
 
 func checkWaits(k *checks, path string, waits []Duration) {
 	k.that(len(waits) <= maxAttempts, path, "must have at most %d waits", maxAttempts)
+	k.that(len(waits) == 0 || waits[0] == 0, path+"[0]", "must be 0: the first attempt is made at once")
 	for i, w := range waits {
 		k.that(w.Std() <= maxWait, fmt.Sprintf("%s[%d]", path, i), "must be at most 30d")
 	}
@@ -211,20 +212,21 @@ func (c *Contract) checkStops(k *checks) {
 	} else {
 		oneOf(k, "gate.scope", c.Gate.Scope, "url", "endpoint", "")
 	}
-	checkTriggers(k, "gate.passed_by", c.Gate.PassedBy)
+	checkTriggers(k, "gate.passed_by", c.Gate.PassedBy, Triggers())
 }
 
 // Closes tells whether there is a gate at all.
 func (g *Gate) Closes() bool { return g.Any || len(g.On) > 0 }
 
-func checkTriggers(k *checks, path string, all []Trigger) {
+func checkTriggers(k *checks, path string, all, allowed []Trigger) {
 	for i, t := range all {
-		oneOf(k, fmt.Sprintf("%s[%d]", path, i), t, Triggers()...)
+		oneOf(k, fmt.Sprintf("%s[%d]", path, i), t, allowed...)
 	}
 }
 
 func (c *Contract) checkHealth(k *checks) {
-	checkTriggers(k, "health.counts", c.Health.Counts)
+	counted := slices.DeleteFunc(Triggers(), func(t Trigger) bool { return t == TriggerTest })
+	checkTriggers(k, "health.counts", c.Health.Counts, counted)
 	k.that(!slices.Contains(c.Health.Counts, TriggerTest), "health.counts", "can't have test: tests count for nothing")
 	k.that(c.Degrade.After >= 0 && c.Pause.After >= 0, "degrade.after", "and pause.after must not be negative")
 	if c.Degrade.After > 0 {

@@ -15,6 +15,7 @@ type contractCommand struct {
 	Show     contractShow     `cmd:"" help:"Show one contract."`
 	Check    contractCheck    `cmd:"" help:"Check a contract's file."`
 	Simulate contractSimulate `cmd:"" help:"Play answers to a contract."`
+	Schema   contractSchema   `cmd:"" help:"Print the JSON Schema of contracts' files."`
 }
 
 // Help implements kong.HelpProvider.
@@ -139,4 +140,20 @@ func atText(texts catalog.Texts, at time.Duration) string {
 		return "0"
 	}
 	return texts.Duration(at)
+}
+
+type contractSchema struct{}
+
+// Help implements kong.HelpProvider.
+func (contractSchema) Help() string {
+	return `Editors complete and explain a contract's fields by it. The built-in contracts begin with a line that looks for schema.json beside them; contract check finds what a schema can't, such as fields that contradict each other.
+
+    posthorn contract show standard --yaml > ours.yaml
+    posthorn contract schema > schema.json`
+}
+
+// Run prints the schema.
+func (contractSchema) Run(p *Process) error {
+	p.printf("%s", contract.Schema())
+	return nil
 }
