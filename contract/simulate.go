@@ -38,17 +38,24 @@ type Step struct {
 // used up, the delivery is final or the endpoint is off. random gives numbers in
 // [0,1) for the jitter; nil leaves it out.
 func (c *Contract) Simulate(answers []Simulated, random func() float64) []Step {
+	return c.play(Terms{Trigger: TriggerEvent}, Standing{On: true}, answers, random)
+}
+
+// simulationStart is when the first attempt of a simulation begins, in Unix
+// seconds; dates in Retry-After headers are compared with it.
+const simulationStart = 1_700_000_000
+
+func (c *Contract) play(terms Terms, health Standing, answers []Simulated, random func() float64) []Step {
 	if random == nil {
 		random = func() float64 { return 0.5 }
 	}
 	var steps []Step
-	start := time.Unix(1_700_000_000, 0).UTC()
+	start := time.Unix(simulationStart, 0).UTC()
 	begins := start
-	health := Standing{On: true}
 	for i, a := range answers {
 		ended := begins.Add(a.Takes)
 		d := c.After(Tried{
-			Terms: Terms{Trigger: TriggerEvent}, Try: i + 1, Answer: a.Answer, EndpointOn: true, EndedAt: ended,
+			Terms: terms, Try: i + 1, Answer: a.Answer, EndpointOn: true, EndedAt: ended,
 		}, random())
 		turn := Turn{After: health}
 		if d.Health {
