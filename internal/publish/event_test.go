@@ -96,7 +96,7 @@ func TestParseEvent_Refusals(t *testing.T) {
 		{`{"type":"a","data":1,"created_at":"0001-01-01T00:00:00Z"}`, "invalid_field /created_at"},
 		{`{"type":"a","data":1,"created_at":1769860800}`, "invalid_field /created_at"},
 		{`{"type":"a","data":1,"deliver_at":"2026-03-02T12:00:00.001Z"}`, "deliver_at_ahead /deliver_at"},
-		{`{"type":"a","data":1,"expires_at":"2026-01-31T12:00:00Z"}`, "invalid_field /expires_at"},
+		{`{"type":"a","data":1,"deliver_at":"2026-01-31T11:00:00Z","expires_at":"2026-01-31T10:00:00Z"}`, "invalid_field /expires_at"},
 		{`{"type":"a","data":1,"deliver_at":"2026-02-01T00:00:00Z","expires_at":"2026-02-01T00:00:00Z"}`, "invalid_field /expires_at"},
 	}
 	for _, tt := range tests {

@@ -175,11 +175,15 @@ const (
 	expiresAtForm   = timeForm + ", after now and after deliver_at"
 )
 
-// readTimes reads the three times and holds them against now and each other.
+// readTimes reads the three times and holds them against now and each other. That
+// expires_at has passed is the store's to say: a repeat may come late (N3).
 func (m *members) readTimes(e *Event, now time.Time) {
 	e.CreatedAt, m.createdAt = m.time(memberCreatedAt, "/created_at", timeForm)
 	e.DeliverAt, m.deliverAt = m.time(memberDeliverAt, "/deliver_at", deliverAtForm)
 	e.ExpiresAt, m.expiresAt = m.time(memberExpiresAt, "/expires_at", expiresAtForm)
+	if !e.ExpiresAt.IsZero() && !e.ExpiresAt.After(e.DeliverAt) {
+		m.faults.invalid("/expires_at", "it does not lie after deliver_at", expiresAtForm)
+	}
 	if !e.DeliverAt.IsZero() {
 		if m.values[memberOrderingKey] != nil {
 			m.faults.invalid("/deliver_at", "it can't be combined with ordering_key", deliverAtForm)
@@ -191,14 +195,13 @@ func (m *members) readTimes(e *Event, now time.Time) {
 			e.DeliverAt = now.UTC().Truncate(time.Millisecond)
 		}
 	}
-	if !e.ExpiresAt.IsZero() {
-		switch {
-		case !e.ExpiresAt.After(now):
-			m.faults.invalid("/expires_at", "it has passed", expiresAtForm)
-		case !e.ExpiresAt.After(e.DeliverAt):
-			m.faults.invalid("/expires_at", "it does not lie after deliver_at", expiresAtForm)
-		}
-	}
+}
+
+// expired refuses an event whose time has passed.
+func expired() *webhook.Problem {
+	var f faults
+	f.invalid("/expires_at", "it has passed", expiresAtForm)
+	return f.problem()
 }
 
 // time reads a member that must be an RFC 3339 time, in UTC and cut to

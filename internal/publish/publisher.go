@@ -60,8 +60,8 @@ type Result struct {
 	// Replayed is true when the same event was accepted before (N3).
 	Replayed bool
 	// Err is nil, or has a *Problem in its chain: conflict_id (with the store's
-	// *ConflictError beside it), not_found (no such tenant), overloaded,
-	// not_ready. Other errors are internal.
+	// *ConflictError beside it), invalid_field (expires_at has passed), not_found
+	// (no such tenant), overloaded, not_ready. Other errors are internal.
 	Err error
 	// FirstAcceptedAt is set with conflict_id.
 	FirstAcceptedAt time.Time
@@ -208,6 +208,8 @@ func refusal(err error) error {
 		return webhook.NewProblem(webhook.CodeNotReady, "Storing was interrupted: the event may have been accepted or not. Sending it again with the same id is safe.")
 	case errors.Is(err, store.ErrClosed):
 		return webhook.NewProblem(webhook.CodeNotReady, "The server is stopping, or has lost its store. The event was not accepted; send it again later.")
+	case errors.Is(err, store.ErrExpired):
+		return expired()
 	case errors.Is(err, store.ErrNotFound):
 		return webhook.NewProblem(webhook.CodeNotFound, "There is no such tenant.")
 	default:

@@ -53,6 +53,9 @@ func (f *fakeStore) accept(p *store.AcceptParams) store.AcceptResult {
 		}
 		return store.AcceptResult{ID: p.ID, Deliveries: len(first.Targets), Replayed: true}
 	}
+	if !p.ExpiresAt.IsZero() && !p.ExpiresAt.After(p.Now) {
+		return store.AcceptResult{Err: store.ErrExpired}
+	}
 	if p.Revision != revision {
 		return store.AcceptResult{Err: store.ErrStale}
 	}

@@ -123,3 +123,29 @@ func TestEngine_N2_PublishingWhileEndpointsAreMade(t *testing.T) {
 		seen[pair] = true
 	}
 }
+
+// An event whose time has passed is refused by its field, unless it is a repeat.
+func TestEngine_N3_TooLateUnlessARepeat(t *testing.T) {
+	t.Parallel()
+	p, _, _ := realStore(t)
+	e := mustParse(t, `{"id":"k1","type":"a","data":1,"expires_at":"2999-01-01T00:00:00Z"}`)
+	send := func() Result {
+		results, err := p.Publish(t.Context(), "default", []Event{e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results[0]
+	}
+	if r := send(); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	e.ExpiresAt = noon // it has passed by now
+	if r := send(); r.Err != nil || !r.Replayed {
+		t.Fatalf("the repeat: %+v", r)
+	}
+	e.ID = ""
+	problem, ok := webhook.AsProblem(send().Err)
+	if !ok || problem.Code != webhook.CodeInvalidField || problem.Fields[0].Pointer != "/expires_at" {
+		t.Fatalf("a new one: %+v", problem)
+	}
+}

@@ -62,7 +62,9 @@ type AcceptParams struct {
 	CreatedAt   time.Time
 	OrderingKey string
 	DeliverAt   time.Time
-	ExpiresAt   time.Time
+	// ExpiresAt that has passed is ErrExpired, but for a repeat: its answer is the
+	// first one's however late it comes (N3).
+	ExpiresAt time.Time
 	// Fingerprint is SHA-256 of the content as given; compared for a caller's ID.
 	Fingerprint [32]byte
 	// Now stamps the acceptance, by the wall clock.
@@ -74,8 +76,8 @@ type AcceptParams struct {
 
 // AcceptResult is what came of one event.
 type AcceptResult struct {
-	// Err is nil for an accepted event and a repeat. ErrStale, ErrNotFound (the
-	// tenant is gone) or *ConflictError else.
+	// Err is nil for an accepted event and a repeat. ErrStale, ErrExpired,
+	// ErrNotFound (the tenant is gone) or *ConflictError else.
 	Err error
 	ID  string
 	// Deliveries made at the first acceptance.

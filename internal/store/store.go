@@ -34,6 +34,9 @@ var (
 	// ErrStale: the caller's view (subscriptions' revision, or an expected
 	// version) is no longer current. Nothing changed; look again and repeat.
 	ErrStale = errors.New("stale revision")
+	// ErrExpired: the event's time has passed, and it is no repeat of one that came
+	// in time. Nothing changed.
+	ErrExpired = errors.New("expired")
 	// ErrOverloaded: the writer's queue is over its limit (N5). Try later.
 	ErrOverloaded = errors.New("store is overloaded")
 	// ErrUnknown: the commit's outcome is not known (N1).

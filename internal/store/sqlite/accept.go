@@ -43,7 +43,7 @@ func (d *DB) Accept(ctx context.Context, events []store.AcceptParams) ([]store.A
 // own tells whether err is an event's own result rather than the commit's.
 func own(err error) bool {
 	var conflict *store.ConflictError
-	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound) || errors.As(err, &conflict)
+	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrExpired) || errors.Is(err, store.ErrNotFound) || errors.As(err, &conflict)
 }
 
 // accept takes one event in. An error that is its own comes before any change.
@@ -59,6 +59,9 @@ func (t *tx) accept(p *store.AcceptParams) (store.AcceptResult, error) {
 		if known || err != nil {
 			return r, err
 		}
+	}
+	if !p.ExpiresAt.IsZero() && !p.ExpiresAt.After(p.Now) {
+		return store.AcceptResult{}, store.ErrExpired
 	}
 	if tenant.rev != p.Revision && p.Rematch != nil {
 		p.Revision, p.Targets = p.Rematch()

@@ -14,6 +14,7 @@ import (
 func idempotencyCases() []testCase {
 	return []testCase{
 		{name: "TestEngine_N3_RepeatGetsTheFirstAnswer", run: repeatGetsTheFirstAnswer},
+		{name: "TestEngine_N3_RepeatMayComeAfterItsTime", run: repeatMayComeLate},
 		{name: "TestEngine_N3_OtherContentIsAConflict", run: otherContentIsAConflict},
 		{name: "TestEngine_N3_WithinOneCall", run: repeatWithinOneCall},
 		{name: "TestEngine_N3_OtherTenantIsOther", run: otherTenantIsOther},
@@ -51,6 +52,28 @@ func repeatGetsTheFirstAnswer(f *fixture) {
 	if n := f.countEvents(webhook.DefaultTenant); n != 1 {
 		f.Fatalf("%d events are stored", n)
 	}
+}
+
+// A publisher that lost the answer asks again when expires_at has passed: the
+// event was accepted in time. What comes late for the first time is refused.
+func repeatMayComeLate(f *fixture) {
+	p := f.event(f.endpoint("a"))
+	p.ID, p.ExpiresAt = "x", f.now.Add(time.Minute)
+	f.accept(p)
+	p.Now = p.ExpiresAt
+	f.repeats(p, 1)
+	late := p
+	late.ID = "y"
+	nameless := p
+	nameless.ID = ""
+	results, err := f.Accept(f.ctx, []store.AcceptParams{late, nameless, p})
+	f.ok(err)
+	f.fails(results[0].Err, store.ErrExpired)
+	f.fails(results[1].Err, store.ErrExpired)
+	f.ok(results[2].Err)
+	f.same("events", f.countEvents(webhook.DefaultTenant), 1)
+	late.Now = late.ExpiresAt.Add(-time.Millisecond)
+	f.accept(late)
 }
 
 func otherContentIsAConflict(f *fixture) {
