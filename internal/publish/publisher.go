@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// maxBatch is how many events one call of the store carries; longer lists go
-	// in several, so that one caller does not hold the writer for long.
+	// maxBatch and maxRows are how many events, and events and deliveries together,
+	// one call of the store carries; longer lists go in several, so that one caller
+	// does not hold the writer for long (N25).
 	maxBatch = 100
+	maxRows  = 512
 	// maxMatches is how often an event is matched here before it is given up:
 	// subscriptions changed each time between matching and committing, and the
 	// store could not match it itself (N2).
@@ -79,8 +81,8 @@ func (p *Publisher) Publish(ctx context.Context, tenant string, events []Event) 
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
 	results := make([]Result, len(events))
-	for start := 0; start < len(events); start += maxBatch {
-		end := min(start+maxBatch, len(events))
+	for start, end := 0, 0; start < len(events); start = end {
+		end = p.share(tenant, events, start)
 		if err := p.publishBatch(ctx, tenant, events[start:end], results[start:end]); err != nil {
 			for i := range results[end:] {
 				results[end+i].Err = untried(err)
@@ -89,6 +91,18 @@ func (p *Publisher) Publish(ctx context.Context, tenant string, events []Event) 
 		}
 	}
 	return results, nil
+}
+
+// share ends the part of a list, from start on, that goes to the store at once.
+func (p *Publisher) share(tenant string, events []Event, start int) (end int) {
+	rows := 0
+	for end = start; end < len(events) && end < start+maxBatch; end++ {
+		_, targets := p.cfg.Registry.Match(tenant, events[end].Type)
+		if rows += 1 + len(targets); rows > maxRows && end > start {
+			break
+		}
+	}
+	return end
 }
 
 // publishBatch matches, commits and hands over; events whose match was out of

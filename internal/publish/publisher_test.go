@@ -158,6 +158,28 @@ func TestFault_B68_SameIDOtherContent(t *testing.T) {
 	}
 }
 
+// What one call of the store carries is bounded by rows: many endpoints make few
+// events a long commit.
+func TestEngine_N25_ACallIsBoundedByRows(t *testing.T) {
+	t.Parallel()
+	var endpoints []*webhook.Endpoint
+	for key := range webhook.EndpointKey(200) {
+		endpoints = append(endpoints, endpoint(key+1, "default", "a"))
+	}
+	for key := range webhook.EndpointKey(600) {
+		endpoints = append(endpoints, endpoint(key+1001, "default", "wide"))
+	}
+	b := newBench(endpoints...)
+	var bodies []string
+	for _, eventType := range []string{"a", "a", "a", "wide", "none", "a"} {
+		bodies = append(bodies, `{"type":"`+eventType+`","data":1}`)
+	}
+	b.publish(t, "default", bodies...)
+	if !slices.Equal(b.store.batches, []int{2, 1, 1, 2}) {
+		t.Fatalf("batches %v", b.store.batches)
+	}
+}
+
 func TestEngine_N3_RepeatsWithinOneRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(endpoint(1, "default", "*"))
