@@ -29,10 +29,18 @@ func (g *guard) check(target netip.AddrPort) *failure {
 	if kind := g.judge(plain(target)); kind != "" {
 		return &failure{
 			kind: webhook.KindUnsafeURL, phase: webhook.PhaseGuard,
-			text: "The URL leads to an address that may not be called (" + kind + ").",
+			text: "The URL leads to an address that may not be called (" + kind + ")." + remedy(kind),
 		}
 	}
 	return nil
+}
+
+// remedy says what helps, where anything does.
+func remedy(kind string) string {
+	if kind == kindThisHost || kind == kindOwn {
+		return ""
+	}
+	return " Whoever runs the server can open networks for it (--allow-network)."
 }
 
 // plain strips what makes one address look like another.
