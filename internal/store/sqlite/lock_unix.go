@@ -27,3 +27,10 @@ func lockFolder(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// unlockFolder gives the lock back before it closes the file: a process that is
+// being started by this one has a copy of it for a moment, and would hold the lock
+// for as long.
+func unlockFolder(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}

@@ -326,7 +326,7 @@ func (d *DB) release() error {
 	if d.writer != nil {
 		errs = append(errs, d.writer.conn.close())
 	}
-	errs = append(errs, d.lock.Close())
+	errs = append(errs, unlockFolder(d.lock))
 	return errors.Join(errs...)
 }
 
