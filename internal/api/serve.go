@@ -154,6 +154,11 @@ func (a *API) admit(c *call) error {
 	if c.op.scope == "" {
 		return nil
 	}
+	// Of two keys or tenants, whatever stands before this server may have looked
+	// at the other one.
+	if len(c.r.Header.Values("Authorization")) > 1 {
+		return webhook.NewProblem(webhook.CodeUnauthorized, "The header Authorization is given more than once.")
+	}
 	identity, err := a.cfg.Auth.Authenticate(c.r.Context(), c.r.Header.Get("Authorization"))
 	if err != nil {
 		return err
@@ -171,6 +176,9 @@ func (a *API) admit(c *call) error {
 }
 
 func (a *API) settleTenant(c *call, who auth.Identity) (err error) {
+	if len(c.r.Header.Values(tenantHeader)) > 1 {
+		return webhook.InvalidField(tenantHeader, "it is given more than once", "the header once")
+	}
 	switch c.op.tenancy {
 	case tenantNone:
 	case tenantPath:
