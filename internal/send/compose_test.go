@@ -121,6 +121,18 @@ func TestSend_EnvelopeOfEachSource(t *testing.T) {
 	}
 }
 
+func TestContract_E3_MillisecondsAlways(t *testing.T) {
+	t.Parallel()
+	c := standard(t)
+	c.Body.Fields = []contract.Field{{Name: "at", From: contract.FromEventCreatedAt}}
+	for nanos, want := range map[int]string{0: "00.000Z", 500_000_000: "00.500Z", 1_000: "00.000Z", 999_999_999: "00.999Z"} {
+		got := string(AppendBody(nil, c, Parts{CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, nanos, time.UTC)}))
+		if got != `{"at":"2026-01-01T00:00:`+want+`"}` {
+			t.Errorf("%d ns: %s", nanos, got)
+		}
+	}
+}
+
 // randomData is JSON with odd spaces and values.
 func randomData(random *rand.Rand) []byte {
 	samples := []string{`"x"`, ` { } `, "[]", "\n[ 1 ,\t2.50, -0, 1E+2 ]\r\n", `{"é":"\ud83d\ude00 😀","b":[{}]}`, "true", "null", "12345678901234567890123"}

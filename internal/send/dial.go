@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,14 +50,6 @@ func (d *dialler) control(_ context.Context, _, address string, _ syscall.RawCon
 		return f
 	}
 	return nil
-}
-
-// peer is a connection that knows whom it leads to.
-type peer struct {
-	net.Conn
-	address string
-	// asks is set when the server wanted a client certificate.
-	asks atomic.Bool
 }
 
 // dialPlain and dialTLS are http.Transport's hooks. The transport takes the
@@ -276,5 +267,5 @@ func (d *dialler) connectTo(ctx context.Context, target netip.AddrPort) dialled 
 	if err != nil {
 		return dialled{failure: connectFailure(ctx, err, target)}
 	}
-	return dialled{peer: &peer{Conn: conn, address: target.String()}}
+	return dialled{peer: newPeer(conn, target.String())}
 }

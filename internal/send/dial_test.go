@@ -245,6 +245,34 @@ func TestSend_DeadAddressIsPassedBy(t *testing.T) {
 	})
 }
 
+// The connection that comes too late is closed.
+func TestSend_LoserOfTheRaceIsClosed(t *testing.T) {
+	t.Parallel()
+	addrs := answers("2a00::1", public)
+	r := post(t, "http://r.example/")
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{serve: func(conn net.Conn, br *bufio.Reader) { onePipedAnswer(conn, br); drain(br) }}
+		s := New(Config{Resolver: addrs})
+		s.dialler.connect = func(ctx context.Context, target netip.AddrPort) (net.Conn, error) {
+			if target.Addr().Is6() {
+				time.Sleep(2 * stagger)
+			}
+			return network.connect(ctx, target)
+		}
+		got := s.Send(t.Context(), r)
+		delivered.check(t, "race", got)
+		if got.Address != public+":80" {
+			t.Errorf("address %q", got.Address)
+		}
+		time.Sleep(2 * stagger)
+		network.wait.Wait()
+		if n := len(network.targets()); n != 2 {
+			t.Errorf("%d connections", n)
+		}
+		s.Close()
+	})
+}
+
 func TestSend_AllAddressesFail(t *testing.T) {
 	t.Parallel()
 	errs := map[string]error{

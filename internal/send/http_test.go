@@ -346,6 +346,10 @@ func TestFault_B85_EnvironmentProxiesAreIgnored(t *testing.T) { //nolint:paralle
 	if n := proxy.connections(); n != 0 {
 		t.Errorf("the proxy saw %d connections", n)
 	}
+	// net/http reads the environment once in a process, perhaps before this test.
+	if s.newTransport().Proxy != nil {
+		t.Error("the transport has a proxy")
+	}
 	if got := ProxyVariables(os.LookupEnv); !slices.Equal(got, []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"}) {
 		t.Errorf("the variables are %q", got)
 	}

@@ -29,8 +29,7 @@ func parseURL(stored string) (*url.URL, error) {
 }
 
 // newRequest makes the request as one transport gets it. The transport may start
-// the body again by itself so many times, any number if negative; errUnprocessed
-// stops it after that.
+// the body again by itself so many times; errUnprocessed stops it after that.
 func newRequest(ctx context.Context, u *url.URL, r Request, rewinds int) *http.Request {
 	req := (&http.Request{
 		Method: http.MethodPost,

@@ -155,14 +155,48 @@ func TestFault_B28_IdempotencyKeysChangeNothing(t *testing.T) {
 // Without time left nothing is repeated, and the time-out is the first request's.
 func TestFault_B28_NoRepeatAfterTheTime(t *testing.T) {
 	t.Parallel()
-	server := newReceiver(t, dying((*rawConn).untilClosed))
+	r := post(t, "http://r.example/")
+	r.Timeout = 15 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{serve: func(conn net.Conn, br *bufio.Reader) {
+			_, _ = readRequest(br)
+			_, _ = conn.Write([]byte(answerOK))
+			drain(br)
+		}}
+		s := New(Config{Resolver: answers(public)})
+		s.dialler.connect = network.connect
+		delivered.check(t, "first", s.Send(t.Context(), r))
+		want{kind: webhook.KindTimeout, phase: webhook.PhaseHeaders, message: "ran out"}.check(t, "second", s.Send(t.Context(), r))
+		if n := len(network.targets()); n != 1 {
+			t.Errorf("%d connections", n)
+		}
+		s.Close()
+		network.wait.Wait()
+	})
+}
+
+// The repeat's connection is no part of the pool and closes with the attempt.
+func TestFault_B28_RepeatLeavesNoConnection(t *testing.T) {
+	t.Parallel()
+	ended := make(chan int, 2)
+	server := newReceiver(t, func(c *rawConn) {
+		defer func() { ended <- c.number }()
+		c.next()
+		c.write(answerOK)
+		if c.next(); c.number == 2 {
+			c.untilClosed()
+		}
+	})
 	s := loopbackSender(t)
-	delivered.check(t, "first", s.Send(t.Context(), post(t, server.url())))
-	r := post(t, server.url())
-	r.Timeout = 150 * time.Millisecond
-	want{kind: webhook.KindTimeout, phase: webhook.PhaseHeaders, message: "ran out"}.check(t, "second", s.Send(t.Context(), r))
-	if n := len(server.got()); n != 2 {
-		t.Errorf("%d requests", n)
+	for range 2 {
+		delivered.check(t, "repeated", s.Send(t.Context(), post(t, server.url())))
+	}
+	for range 2 {
+		select {
+		case <-ended:
+		case <-time.After(idleTimeout / 2):
+			t.Fatal("the repeat's connection is still open")
+		}
 	}
 }
 
@@ -201,7 +235,7 @@ func TestSend_ConnectionsArePooledAndIdleOnesClosed(t *testing.T) {
 		}}
 		s := New(Config{Resolver: answers(public)})
 		s.dialler.connect = network.connect
-		for range 3 {
+		for range 8 { // longer than the leash of a connection without requests
 			delivered.check(t, "pooled", s.Send(t.Context(), r))
 			time.Sleep(idleTimeout - time.Second)
 		}

@@ -161,11 +161,11 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 	if err != nil || r.Timeout <= 0 {
 		return ours(webhook.FaultPrepare)
 	}
-	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline, oneRewind)
+	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline, pooledRewinds)
 	if err != nil && ctx.Err() == nil && t.repeatable(err) {
 		fresh := s.newTransport()
 		defer fresh.CloseIdleConnections()
-		answer, t, err = roundTrip(ctx, fresh, u, r, deadline, anyRewind)
+		answer, t, err = roundTrip(ctx, fresh, u, r, deadline, freshRewinds)
 	}
 	if err != nil && ctx.Err() != nil {
 		return timedOut(t.phase(), r.Timeout).at(t.address())
@@ -179,11 +179,12 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 }
 
 // How often a transport may start the body again by itself, which it does when
-// nothing of the request was processed: once at once, since its further repeats
-// wait for seconds while a new connection would do.
+// nothing of the request was processed: first at once, then after 1 s, 2 s, 4 s …
+// On pooled connections once, since a new connection would do and not wait; on
+// one of its own twice, after which the server means it.
 const (
-	oneRewind = 1
-	anyRewind = -1
+	pooledRewinds = 1
+	freshRewinds  = 2
 )
 
 func roundTrip(ctx context.Context, transport *http.Transport, u *url.URL, r Request, deadline time.Time, rewinds int) (*http.Response, *try, error) {

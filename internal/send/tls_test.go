@@ -1,6 +1,7 @@
 package send
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -213,24 +215,23 @@ func TestFault_B86_Handshakes(t *testing.T) {
 
 func TestFault_B73_TLSThatNeverCompletes(t *testing.T) {
 	t.Parallel()
-	server := newReceiver(t, (*rawConn).untilClosed)
-	s := loopbackSender(t)
-	r := post(t, server.tlsURL("r.example"))
-	r.Timeout = 150 * time.Millisecond
-	got := s.Send(t.Context(), r)
-	want{kind: webhook.KindTimeout, phase: webhook.PhaseTLS, message: "during the TLS handshake"}.check(t, "silent TLS", got)
-	if got.Duration > patience || got.Address != server.listener.Addr().String() {
-		t.Errorf("it took %v, address %q", got.Duration, got.Address)
-	}
-	// The connection does not outlive the attempt: the receiver's script ends.
-	server.wait.Go(func() {})
-	ended := make(chan struct{})
-	go func() { _ = server.listener.Close(); server.wait.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(patience):
-		t.Error("the connection is still open")
-	}
+	r := post(t, "https://r.example/")
+	r.Timeout = 15 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		network := pipes{serve: func(_ net.Conn, br *bufio.Reader) { drain(br) }}
+		s := New(Config{Resolver: answers(public)})
+		s.dialler.connect = network.connect
+		got := s.Send(t.Context(), r)
+		want{kind: webhook.KindTimeout, phase: webhook.PhaseTLS, message: "time of 15s ran out during the TLS handshake"}.check(t, "silent TLS", got)
+		if got.Duration != r.Timeout || got.Address != public+":443" {
+			t.Errorf("it took %v, address %q", got.Duration, got.Address)
+		}
+		network.wait.Wait() // the connection does not outlive the attempt
+		if lasted := time.Since(got.StartedAt); lasted != r.Timeout {
+			t.Errorf("the connection lasted %v", lasted)
+		}
+		s.Close()
+	})
 }
 
 // The certificate is checked against the name, not against the address that was

@@ -74,7 +74,10 @@ func (t *try) gotConn(info httptrace.GotConnInfo) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
-	p, _ := conn.(*peer)
+	p, ok := conn.(*peer)
+	if ok {
+		p.touch()
+	}
 	t.reused.Store(info.Reused)
 	t.wrote.Store(false)
 	t.answered.Store(false)
