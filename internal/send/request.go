@@ -28,9 +28,8 @@ func parseURL(stored string) (*url.URL, error) {
 	return requestURL(scheme, host, target), nil
 }
 
-// newRequest makes the request as one transport gets it. The transport may start
-// the body again by itself so many times; errUnprocessed stops it after that.
-func newRequest(ctx context.Context, u *url.URL, r Request, rewinds int) *http.Request {
+// newRequest makes the request as one transport gets it.
+func newRequest(ctx context.Context, u *url.URL, r Request) *http.Request {
 	req := (&http.Request{
 		Method: http.MethodPost,
 		URL:    u,
@@ -42,7 +41,7 @@ func newRequest(ctx context.Context, u *url.URL, r Request, rewinds int) *http.R
 	}).WithContext(ctx)
 	if len(r.Body) > 0 {
 		req.Body = memory(r.Body)
-		req.GetBody = (&payload{r.Body, rewinds}).rewind
+		req.GetBody = (&payload{data: r.Body}).rewind
 	}
 	return req
 }
@@ -51,18 +50,20 @@ func newRequest(ctx context.Context, u *url.URL, r Request, rewinds int) *http.R
 // a system call: headers and body then leave together.
 func memory(data []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(data)) }
 
-// payload is a body that can start again.
+// payload is a body that can start again, once.
 type payload struct {
 	data    []byte
-	rewinds int
+	started bool
 }
 
-// rewind is the request's GetBody.
+// rewind is the request's GetBody. The transport calls it to repeat a request of
+// which nothing was processed: at once, then after 1 s, 2 s, 4 s and so on. A new
+// connection helps sooner, so it gets errUnprocessed the second time.
 func (p *payload) rewind() (io.ReadCloser, error) {
-	if p.rewinds == 0 {
+	if p.started {
 		return nil, errUnprocessed
 	}
-	p.rewinds--
+	p.started = true
 	return memory(p.data), nil
 }
 

@@ -161,11 +161,11 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 	if err != nil || r.Timeout <= 0 {
 		return ours(webhook.FaultPrepare)
 	}
-	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline, pooledRewinds)
+	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline)
 	if err != nil && ctx.Err() == nil && t.repeatable(err) {
 		fresh := s.newTransport()
 		defer fresh.CloseIdleConnections()
-		answer, t, err = roundTrip(ctx, fresh, u, r, deadline, freshRewinds)
+		answer, t, err = roundTrip(ctx, fresh, u, r, deadline)
 	}
 	if err != nil && ctx.Err() != nil {
 		return timedOut(t.phase(), r.Timeout).at(t.address())
@@ -178,17 +178,8 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 	return nil
 }
 
-// How often a transport may start the body again by itself, which it does when
-// nothing of the request was processed: first at once, then after 1 s, 2 s, 4 s …
-// On pooled connections once, since a new connection would do and not wait; on
-// one of its own twice, after which the server means it.
-const (
-	pooledRewinds = 1
-	freshRewinds  = 2
-)
-
-func roundTrip(ctx context.Context, transport *http.Transport, u *url.URL, r Request, deadline time.Time, rewinds int) (*http.Response, *try, error) {
+func roundTrip(ctx context.Context, transport *http.Transport, u *url.URL, r Request, deadline time.Time) (*http.Response, *try, error) {
 	t := newTry(ctx, r.Timeout, deadline)
-	answer, err := transport.RoundTrip(newRequest(t, u, r, rewinds)) //nolint:bodyclose // because readAnswer closes it
+	answer, err := transport.RoundTrip(newRequest(t, u, r)) //nolint:bodyclose // because readAnswer closes it
 	return answer, t, err
 }
