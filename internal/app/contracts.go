@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/config"
 )
 
 // contracts are the promises that endpoints can be made under, by name.
@@ -12,7 +13,7 @@ type contracts map[string]*contract.Contract
 
 func builtinContracts() contracts {
 	all := contracts{}
-	for _, name := range []string{contract.Standard} {
+	for _, name := range config.Contracts() {
 		if c, ok := contract.Builtin(name); ok {
 			all[name] = c
 		}
