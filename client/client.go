@@ -105,7 +105,7 @@ func invokeJSON[T any](ctx context.Context, c *Client, req call, body any) (T, e
 }
 
 // do makes the call, again where [Retry] allows, and decodes the answer into
-// out, which may be nil.
+// out; nil is for calls whose answer has no body.
 func (c *Client) do(ctx context.Context, req call, out any) (http.Header, error) {
 	for attempt := 1; ; attempt++ {
 		header, err := c.once(ctx, req, out)
@@ -162,25 +162,19 @@ func (c *Client) once(ctx context.Context, req call, out any) (http.Header, erro
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return resp.Header, readError(resp, body)
 	}
-	if out == nil || len(body) == 0 {
-		return resp.Header, nil
+	return resp.Header, c.decode(req, resp.StatusCode, body, out)
+}
+
+// base is the server's URL without a slash at the end.
+func (c *Client) base() string {
+	if c.BaseURL == "" {
+		return DefaultBaseURL
 	}
-	if raw, ok := out.(*[]byte); ok {
-		*raw = body
-		return resp.Header, nil
-	}
-	if err := json.Unmarshal(body, out); err != nil {
-		return resp.Header, fmt.Errorf("the answer to %s %s is not what Posthorn sends: %w", req.method, req.path, err)
-	}
-	return resp.Header, nil
+	return strings.TrimSuffix(c.BaseURL, "/")
 }
 
 func (c *Client) newRequest(ctx context.Context, req call) (*http.Request, error) {
-	base := c.BaseURL
-	if base == "" {
-		base = DefaultBaseURL
-	}
-	target := strings.TrimSuffix(base, "/") + req.path
+	target := c.base() + req.path
 	if len(req.query) > 0 {
 		target += "?" + req.query.Encode()
 	}

@@ -174,55 +174,115 @@ func TestAll_ErrorEnds(t *testing.T) {
 
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	c, requests := serve(t, 200, nil, `{}`)
-	ctx := t.Context()
+	things, requests := serve(t, 200, nil, `{"id":"x","event_bytes":1}`)
+	gone, deletions := serve(t, 204, nil, "")
+	c, ctx := things, t.Context()
 	calls := []struct {
 		want string
 		call func() error
 	}{
 		{"GET /v1/events/a%2Fb", func() error { _, err := c.GetEvent(ctx, "a/b"); return err }},
-		{"DELETE /v1/events/e", func() error { return c.CancelEvent(ctx, "e") }},
-		{"DELETE /v1/events/e/data", func() error { return c.EraseEventData(ctx, "e") }},
+		{"DELETE /v1/events/e", func() error { return gone.CancelEvent(ctx, "e") }},
+		{"DELETE /v1/events/e/data", func() error { return gone.EraseEventData(ctx, "e") }},
 		{"PUT /v1/endpoints/x", func() error { _, err := c.PutEndpoint(ctx, "x", client.NewEndpoint{}); return err }},
 		{"PATCH /v1/endpoints/x", func() error { _, err := c.UpdateEndpoint(ctx, "x", client.EndpointPatch{IfVersion: 7}); return err }},
-		{"DELETE /v1/endpoints/x", func() error { return c.DeleteEndpoint(ctx, "x") }},
+		{"DELETE /v1/endpoints/x", func() error { return gone.DeleteEndpoint(ctx, "x") }},
 		{"POST /v1/endpoints/x/pause", func() error { _, err := c.PauseEndpoint(ctx, "x"); return err }},
 		{"POST /v1/endpoints/x/resume", func() error { _, err := c.ResumeEndpoint(ctx, "x"); return err }},
 		{"POST /v1/endpoints/x/enable", func() error { _, err := c.EnableEndpoint(ctx, "x", client.ResumeNow); return err }},
 		{"POST /v1/endpoints/x/disable", func() error { _, err := c.DisableEndpoint(ctx, "x", "why"); return err }},
+		{"POST /v1/endpoints/x/rotate-secret", func() error { _, err := c.RotateSecret(ctx, "x", client.Rotation{}); return err }},
 		{"POST /v1/deliveries/d/cancel", func() error { _, err := c.CancelDelivery(ctx, "d"); return err }},
 		{"GET /v1/deliveries/d", func() error { _, err := c.GetDelivery(ctx, "d"); return err }},
 		{"POST /v1/tenants", func() error { _, err := c.CreateTenant(ctx, client.NewTenant{ID: "t"}); return err }},
-		{"DELETE /v1/tenants/t", func() error { return c.DeleteTenant(ctx, "t") }},
+		{"DELETE /v1/tenants/t", func() error { return gone.DeleteTenant(ctx, "t") }},
 		{"POST /v1/tenants/t/keys", func() error { _, err := c.CreateKey(ctx, "t", client.NewAPIKey{}); return err }},
-		{"DELETE /v1/tenants/t/keys/k", func() error { return c.RevokeKey(ctx, "t", "k") }},
+		{"DELETE /v1/tenants/t/keys/k", func() error { return gone.RevokeKey(ctx, "t", "k") }},
 		{"GET /v1/limits", func() error { _, err := c.GetLimits(ctx); return err }},
 	}
-	for i, call := range calls {
+	for _, call := range calls {
 		if err := call.call(); err != nil {
 			t.Errorf("%s: %v", call.want, err)
 		}
-		if r := (*requests)[i]; r.method+" "+r.path != call.want {
+		list := requests
+		if strings.HasPrefix(call.want, "DELETE") {
+			list = deletions
+		}
+		if r := (*list)[len(*list)-1]; r.method+" "+r.path != call.want {
 			t.Errorf("got %s %s, want %s", r.method, r.path, call.want)
 		}
 	}
-	if got := (*requests)[4].header.Get("If-Match"); got != "7" {
+	if got := (*requests)[2].header.Get("If-Match"); got != "7" {
 		t.Errorf("If-Match %q", got)
 	}
-	if r := (*requests)[6]; r.body != "" || r.header.Get("Content-Type") != "" {
+	if r := (*requests)[3]; r.body != "" || r.header.Get("Content-Type") != "" {
 		t.Errorf("pause had a body: %+v", r)
 	}
-	if got := (*requests)[8].body + (*requests)[9].body; got != `{"resume":"now"}{"reason":"why"}` {
+	if got := (*requests)[5].body + (*requests)[6].body; got != `{"resume":"now"}{"reason":"why"}` {
 		t.Errorf("enable and disable: %s", got)
 	}
-	if got := (*requests)[14].body; got != `{"scopes":null}` {
+	if got := (*requests)[len(*requests)-2].body; got != `{"scopes":null}` {
 		t.Errorf("key: %s", got)
+	}
+}
+
+func TestRotateSecret(t *testing.T) {
+	t.Parallel()
+	c, requests := serve(t, 200, nil, `{"id":"x","secret":"whsec_2"}`)
+	for _, r := range []client.Rotation{{}, {Secret: "whsec_2", Overlap: 24*time.Hour - 1}, {Revoke: true}} {
+		got, err := c.RotateSecret(t.Context(), "x", r)
+		if err != nil || got.Secret != "whsec_2" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	for i, want := range []string{`{}`, `{"secret":"whsec_2","overlap":"86400s"}`, `{"revoke":true}`} {
+		if got := (*requests)[i].body; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// A success that is not of Posthorn's form comes from something else, whatever
+// it is: an empty list would be a lie, and so would an event that was accepted.
+func TestForm_SomethingElseIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	lines := []byte("{}\n \n{}")
+	calls := map[string]func(*client.Client) error{
+		"list": func(c *client.Client) error {
+			_, err := c.ListEvents(t.Context(), client.EventFilter{}, client.PageOptions{})
+			return err
+		},
+		"get": func(c *client.Client) error { _, err := c.GetEndpoint(t.Context(), "x"); return err },
+		"send": func(c *client.Client) error {
+			_, err := c.SendEvent(t.Context(), client.NewEvent{Type: "a", Data: []byte("1")})
+			return err
+		},
+		"lines":  func(c *client.Client) error { _, err := c.SendNDJSON(t.Context(), lines); return err },
+		"limits": func(c *client.Client) error { _, err := c.GetLimits(t.Context()); return err },
+		"delete": func(c *client.Client) error { return c.DeleteEndpoint(t.Context(), "x") },
+	}
+	for name, call := range calls {
+		for _, answer := range []string{`{}`, `{"error":"no"}`, `[]`, ``, `<p>Hello</p>`, `{"data":null}`} {
+			c, _ := serve(t, 200, nil, answer)
+			err := call(c)
+			if err == nil || !strings.Contains(err.Error(), "is not what Posthorn sends") || !strings.Contains(err.Error(), c.BaseURL[:len(c.BaseURL)-1]+" a Posthorn server?") {
+				t.Errorf("%s, answered with %q: %v", name, answer, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "Hello") {
+				t.Errorf("%s: the answer is quoted: %v", name, err)
+			}
+		}
+	}
+	// One result for two events tells nobody which was accepted.
+	c, _ := serve(t, 200, nil, `{"line":1,"id":"evt_1","status":202}`)
+	if results, err := c.SendNDJSON(t.Context(), lines); err == nil || len(results) != 1 {
+		t.Errorf("got %v, %v", results, err)
 	}
 }
 
 func TestPatch_NilRemoves(t *testing.T) {
 	t.Parallel()
-	c, requests := serve(t, 200, nil, `{}`)
+	c, requests := serve(t, 200, nil, `{"id":"x"}`)
 	off, empty := false, ""
 	patch := client.EndpointPatch{Active: &off, Description: &empty, Metadata: map[string]*string{"a": nil}}
 	if _, err := c.UpdateEndpoint(t.Context(), "x", patch); err != nil {
@@ -252,7 +312,7 @@ func (o *overloaded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(`{"id":"a"}`)), Request: r}, nil
 }
 
 func TestRetry_OnlyWhatMayBeRepeated(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -38,7 +39,8 @@ type Endpoint struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	MaxInFlight int               `json:"max_in_flight,omitempty"`
 	Secrets     []SigningSecret   `json:"secrets,omitempty"`
-	// Secret is the signing secret in clear: only in the answer to the creation.
+	// Secret is the signing secret in clear: only in the answers to the creation
+	// and to [Client.RotateSecret].
 	Secret string         `json:"secret,omitempty"`
 	Health EndpointHealth `json:"health,omitzero"`
 	// Waiting counts the deliveries that wait, up to a bound; nil in lists.
@@ -95,6 +97,20 @@ type EndpointPatch struct {
 	// IfVersion refuses the change with CodeConflict if the endpoint's version
 	// is another one by now; 0 does not ask.
 	IfVersion int64 `json:"-"`
+}
+
+// Rotation changes an endpoint's signing secret. The zero value takes a new
+// secret from the server and lets the earlier ones go on to sign for as long as
+// the contract says.
+type Rotation struct {
+	// Secret is the new one; "" lets the server make it.
+	Secret string
+	// Overlap is how long earlier secrets go on to sign beside the new one, in
+	// whole seconds, up to 30 days; 0 leaves it to the contract.
+	Overlap time.Duration
+	// Revoke ends the earlier secrets at once: for a secret that leaked. It does
+	// not go together with Overlap.
+	Revoke bool
 }
 
 // Resume says what becomes of what waited while an endpoint was off.
@@ -163,6 +179,20 @@ func (c *Client) EnableEndpoint(ctx context.Context, id string, resume Resume) (
 		return invoke[Endpoint](ctx, c, req)
 	}
 	return invokeJSON[Endpoint](ctx, c, req, map[string]Resume{"resume": resume})
+}
+
+// RotateSecret gives an endpoint a new signing secret, which its answer alone
+// bears. At most three secrets sign at once; one more drops the oldest.
+func (c *Client) RotateSecret(ctx context.Context, id string, r Rotation) (Endpoint, error) {
+	body := struct {
+		Secret  string `json:"secret,omitempty"`
+		Overlap string `json:"overlap,omitempty"`
+		Revoke  bool   `json:"revoke,omitempty"`
+	}{Secret: r.Secret, Revoke: r.Revoke}
+	if r.Overlap > 0 {
+		body.Overlap = strconv.FormatInt(int64((r.Overlap+time.Second-1)/time.Second), 10) + "s"
+	}
+	return invokeJSON[Endpoint](ctx, c, newCall(http.MethodPost, "endpoints", id, "rotate-secret"), body)
 }
 
 // DisableEndpoint turns an endpoint off for staff; its owner may enable it

@@ -154,11 +154,30 @@ func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool) 
 		}
 		var r LineResult
 		if err := json.Unmarshal(line, &r); err != nil {
-			return results, fmt.Errorf("the answer's line %d is not what Posthorn sends: %w", len(results)+1, err)
+			return results, c.badForm(req, fmt.Sprintf("its line %d is no JSON of that form", len(results)+1), err)
+		}
+		if r.Status == 0 {
+			return results, c.badForm(req, fmt.Sprintf("its line %d has no status", len(results)+1), nil)
 		}
 		results = append(results, r)
 	}
+	// Every line has its result. Where some are missing nobody can tell which
+	// events were accepted.
+	if want := countLines(lines); len(results) != want {
+		return results, c.badForm(req, fmt.Sprintf("%d results for %d events", len(results), want), nil)
+	}
 	return results, nil
+}
+
+// countLines counts the lines that are events to the server: all but blank ones.
+func countLines(text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if len(bytes.Trim(line, " \t\r\n")) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Event is a published event.

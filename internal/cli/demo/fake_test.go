@@ -53,7 +53,9 @@ func newFake(t *testing.T) *fake {
 	f := &fake{scheme: scheme, endpoints: map[string]fakeEndpoint{}, stop: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/endpoints", f.createEndpoint)
-	mux.HandleFunc("GET /v1/endpoints/{id}", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, map[string]any{"waiting": 3}) })
+	mux.HandleFunc("GET /v1/endpoints/{id}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, 200, map[string]any{"id": r.PathValue("id"), "waiting": 3})
+	})
 	mux.HandleFunc("POST /v1/events", f.publish)
 	mux.HandleFunc("GET /v1/deliveries", func(w http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
