@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -61,11 +60,12 @@ func (c *benchCommand) Run(ctx context.Context, p *Process) error {
 	if err := cfg.Validate(); err != nil {
 		return usagef("%w", err)
 	}
-	folder, err := os.MkdirTemp(c.Dir, "posthorn-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
+	return inTempFolder(ctx, c.Dir, "posthorn-bench-", func(ctx context.Context, folder string, _ func()) error {
+		return c.measure(ctx, p, cfg, folder)
+	})
+}
+
+func (c *benchCommand) measure(ctx context.Context, p *Process, cfg bench.Config, folder string) error {
 	receiver, err := bench.NewReceiver(ctx, cfg)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"time"
 
 	"golang.org/x/term"
@@ -22,7 +23,7 @@ import (
 const demoGrace = 2 * time.Second
 
 type demoCommand struct {
-	For    span   `name:"for" placeholder:"DURATION" help:"End after about this time, with exit code 0 if all that should have arrived arrived. Without it, Ctrl-C ends the demo."`
+	For    span   `name:"for" placeholder:"DURATION" help:"End after this time, with exit code 0 if all that should have arrived arrived. Without it, Ctrl-C ends the demo."`
 	Listen string `name:"listen" placeholder:"ADDR" default:"127.0.0.1:0" help:"Address of the server's API; port 0 takes a free one."`
 	JSON   bool   `name:"json" help:"Print the summary as JSON; what happens meanwhile goes to standard error."`
 }
@@ -37,11 +38,13 @@ func (demoCommand) Help() string {
 
 // Run shows the demo.
 func (c *demoCommand) Run(ctx context.Context, p *Process) error {
-	folder, err := os.MkdirTemp("", "posthorn-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
+	return inTempFolder(ctx, "", "posthorn-demo-", func(ctx context.Context, folder string, leave func()) error {
+		return c.show(ctx, p, folder, watched{p.Stdout, leave})
+	})
+}
+
+// show runs the demo and writes what people read to out.
+func (c *demoCommand) show(ctx context.Context, p *Process, folder string, out io.Writer) error {
 	socket, err := listenAt(ctx, "127.0.0.1:0", "--listen")
 	if err != nil {
 		return err
@@ -54,13 +57,12 @@ func (c *demoCommand) Run(ctx context.Context, p *Process) error {
 	d := demo.New(demo.Config{
 		API:      &client.Client{BaseURL: "http://" + server.Addr(), Key: server.AdminKey()},
 		Receiver: "http://" + socket.Addr().String(),
-		For:      c.For.std(), Patience: demo.Patience, Now: p.Clock.Wall, View: c.view(p),
+		For:      c.For.std(), Patience: demo.Patience, Now: p.Clock.Wall, View: c.view(p, out, server, folder),
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	})
 	receiving, stopReceiving := context.WithCancel(context.WithoutCancel(ctx))
 	received := make(chan error, 1)
 	go func() { received <- serveHTTP(receiving, socket, d.Handler()) }()
-	c.announce(p, server, folder)
 
 	summary, err := d.Run(ctx)
 	d.Release()
@@ -69,7 +71,7 @@ func (c *demoCommand) Run(ctx context.Context, p *Process) error {
 	if err = errors.Join(err, <-received); err != nil {
 		return err
 	}
-	return c.conclude(p, summary)
+	return c.conclude(out, summary)
 }
 
 func (c *demoCommand) startServer(ctx context.Context, p *Process, folder string, receiver net.Addr) (Server, error) {
@@ -85,37 +87,62 @@ func (c *demoCommand) startServer(ctx context.Context, p *Process, folder string
 }
 
 // view is where people see what happens: a table that moves, or lines.
-func (c *demoCommand) view(p *Process) demo.View {
-	if c.JSON {
+func (c *demoCommand) view(p *Process, out io.Writer, server Server, folder string) demo.View {
+	f, ok := p.Stdout.(*os.File)
+	switch {
+	case c.JSON:
+		c.announce(p, server, folder)
 		return demo.Lines{W: p.Stderr}
+	case !ok || !isTerminal(f):
+		c.announce(p, server, folder)
+		return demo.Lines{W: out}
+	default:
+		return &demo.Live{W: out, Note: liveNote(server, folder), Size: func() (width, height int) {
+			width, height, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 80, 24
+			}
+			return width, height
+		}}
 	}
-	if f, ok := p.Stdout.(*os.File); ok && isTerminal(f) {
-		width, _, err := term.GetSize(int(f.Fd()))
-		if err != nil {
-			width = 80
-		}
-		return &demo.Live{W: f, Width: width}
-	}
-	return demo.Lines{W: p.Stdout}
 }
 
 func (c *demoCommand) announce(p *Process, server Server, folder string) {
-	_, _ = fmt.Fprintf(p.Stderr, `The API is at http://%[1]s, described at http://%[1]s/docs. Look around from another terminal while this runs:
+	_, _ = fmt.Fprintf(p.Stderr, `A server runs at http://%[1]s; it describes its API at /docs.
+Waits pass %[4]d times as fast as they would: what is tried again after five
+minutes is tried after three seconds. Look around from another terminal:
 
-    export POSTHORN_SERVER=http://%[1]s POSTHORN_DATA=%[2]s
-    posthorn deliveries list --status pending
-    posthorn endpoints list
+    export POSTHORN_SERVER=http://%[1]s
+    export POSTHORN_DATA=%[2]s
+    %[3]s deliveries list --status pending
 
-`, server.Addr(), folder)
+`, server.Addr(), folder, programName(p), demo.TimeLapse)
 }
 
-func (c *demoCommand) conclude(p *Process, s demo.Summary) error {
+// liveNote is the same in the few lines that a table leaves.
+func liveNote(server Server, folder string) []string {
+	return []string{
+		fmt.Sprintf("Waits pass %d times as fast as they would. API: http://%s/docs", demo.TimeLapse, server.Addr()),
+		"Elsewhere: export POSTHORN_SERVER=http://" + server.Addr(),
+		"           export POSTHORN_DATA=" + folder,
+	}
+}
+
+// programName is how another terminal calls this program.
+func programName(p *Process) string {
+	if _, err := exec.LookPath("posthorn"); err == nil || p.Executable == "" {
+		return "posthorn"
+	}
+	return p.Executable
+}
+
+func (c *demoCommand) conclude(out io.Writer, s demo.Summary) error {
 	if c.JSON {
-		if err := p.printJSON(s); err != nil {
+		if err := encodeJSON(out, s); err != nil {
 			return err
 		}
 	} else {
-		p.printf("\n%s", s.Text())
+		_, _ = fmt.Fprintf(out, "\n%s", s.Text())
 	}
 	if !s.OK() {
 		return exitError(exitFailed)

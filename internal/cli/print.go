@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -32,8 +33,10 @@ func cleanLines(text string) string {
 }
 
 // printJSON writes v as one line of JSON.
-func (p *Process) printJSON(v any) error {
-	enc := json.NewEncoder(p.Stdout)
+func (p *Process) printJSON(v any) error { return encodeJSON(p.Stdout, v) }
+
+func encodeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }

@@ -71,8 +71,8 @@ func (p *Process) warnf(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Stderr, "posthorn: "+format+"\n", args...)
 }
 
-// isTerminal tells whether a person sees what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal tells whether a person is at the other end of a stream.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

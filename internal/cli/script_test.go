@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 				Args: os.Args[1:], Env: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			}))
 		},
+		"tempfolder": cli.UseTempFolder,
 	})
 }
 

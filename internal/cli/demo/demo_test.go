@@ -46,9 +46,13 @@ func run(t *testing.T, f *fake) (demo.Summary, *recorder) {
 	receiver.Start()
 	defer receiver.Close()
 	defer d.Release()
+	start := time.Now()
 	s, err := d.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 1600*time.Millisecond {
+		t.Errorf("it ended after %v, before its time", took)
 	}
 	return s, v
 }
@@ -114,12 +118,58 @@ func TestDemo_EndsWithTheServersError(t *testing.T) {
 	}
 }
 
-func TestViews(t *testing.T) {
+// The whole of a view fits a terminal of the usual size.
+func TestLive_Fits(t *testing.T) {
+	t.Parallel()
+	var screen bytes.Buffer
+	height := 24
+	live := &demo.Live{W: &screen, Note: []string{"a note"}, Size: func() (int, int) { return 80, height }}
+	id := "evt_01k8x3m5t2f4v9z7q1c6b8n0da"
+	var rows []demo.Row
+	for _, s := range []string{"healthy", "silent"} {
+		for range 40 {
+			live.Request(demo.Request{Station: s, Type: "link.created", Event: id, Try: 12, Answer: "timeout"})
+		}
+		rows = append(rows, demo.Row{Station: s, About: "429 Retry-After, 200", Requests: 12345678, Failures: 123456, Delivered: 123456789, Waiting: 1234567, Last: "timeout"})
+	}
+	draw := func() []string {
+		screen.Reset()
+		live.Table(rows)
+		return strings.Split(strings.TrimSuffix(screen.String(), "\n\x1b[J"), "\n")
+	}
+	lines := draw()
+	if len(lines) != height-1 {
+		t.Errorf("%d lines on a screen of %d", len(lines), height)
+	}
+	valid := 0
+	for _, l := range lines {
+		text := strings.TrimPrefix(l, "\r\x1b[K")
+		if n := len([]rune(text)); n > 80 {
+			t.Errorf("%d columns: %q", n, text)
+		}
+		if strings.HasSuffix(text, "signature valid") {
+			valid++
+		}
+	}
+	if valid != 17 { // a head, two rows, the note and two empty lines are above
+		t.Errorf("%d requests in\n%s", valid, strings.Join(lines, "\n"))
+	}
+	if !strings.Contains(lines[0], "DELIVERED  WAITING  LAST") || !strings.HasSuffix(lines[4], "a note") {
+		t.Errorf("got\n%s", strings.Join(lines, "\n"))
+	}
+	// It is drawn over itself, whatever the size is by then.
+	height = 9
+	if smaller := draw(); len(smaller) != 8 || !strings.HasPrefix(smaller[0], "\x1b[23A\r\x1b[K") {
+		t.Errorf("%d lines, beginning with %q", len(smaller), smaller[0])
+	}
+}
+
+func TestLines(t *testing.T) {
 	t.Parallel()
 	r := demo.Request{At: time.Unix(0, 0), Station: "flaky", Type: "click", Event: "evt_1", Try: 2, Answer: "500"}
 	var lines bytes.Buffer
 	demo.Lines{W: &lines}.Request(r)
-	if want := "00:00:00.000  flaky    click         try 2  → 500                    signature valid  evt_1\n"; lines.String() != want {
+	if want := "00:00:00  flaky    click         try 2  → 500      signature valid  evt_1\n"; lines.String() != want {
 		t.Errorf("got %q, want %q", lines.String(), want)
 	}
 	lines.Reset()
@@ -128,24 +178,17 @@ func TestViews(t *testing.T) {
 	if !strings.Contains(lines.String(), "signature BAD: no") {
 		t.Errorf("got %q", lines.String())
 	}
+}
 
-	var screen bytes.Buffer
-	live := &demo.Live{W: &screen, Width: 20}
-	for range 20 {
-		live.Request(r)
+func TestSummary_Text(t *testing.T) {
+	t.Parallel()
+	s := demo.Summary{Accepted: 100, Deliveries: 200, Delivered: 123456, Retrying: 123456, UnderWay: 1234, Failed: 12345, Verified: 123456}
+	if !strings.Contains(s.Text(), "moved and silent never take a delivery, on purpose") {
+		t.Errorf("got %s", s.Text())
 	}
-	rows := []demo.Row{{Station: "flaky", About: "500, 500, then 200", Requests: 4, Delivered: 1}}
-	live.Table(rows)
-	first := screen.String()
-	screen.Reset()
-	live.Table(rows)
-	// A head, one row, an empty line, eight requests; drawn over itself.
-	if n := strings.Count(first, "\n"); n != 11 || !strings.HasPrefix(screen.String(), "\x1b[11A\r\x1b[K") {
-		t.Errorf("%d lines, then %q", n, screen.String())
-	}
-	for line := range strings.Lines(first) {
-		if text := strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "\r\x1b[K"); len([]rune(text)) > 20 {
-			t.Errorf("%q is wider than the terminal", text)
+	for line := range strings.Lines(s.Text()) {
+		if len(line) > 81 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
 	}
 }

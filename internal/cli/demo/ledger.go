@@ -79,7 +79,7 @@ func (l *ledger) arrive(s station, id string, refused error) (answer receiver.An
 	if refused != nil {
 		l.refused++
 		t.failures++
-		t.last = "bad signature"
+		t.last = "bad sig."
 		return status(401), 0
 	}
 	l.verified++
@@ -102,7 +102,7 @@ func (l *ledger) arrive(s station, id string, refused error) (answer receiver.An
 		}
 		d.delivered++
 	}
-	t.last = answer.String()
+	t.last = brief(answer)
 	return answer, d.requests
 }
 

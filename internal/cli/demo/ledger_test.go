@@ -26,7 +26,7 @@ func TestLedger_OwesUntilA2xxCame(t *testing.T) {
 	if want := (Summary{Accepted: 1, Verified: 4, Refused: 1, Duplicates: 1, Missing: 1}); s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
-	if got := l.tally("flaky"); got.requests != 5 || got.failures != 3 || got.delivered != 1 || got.last != "bad signature" {
+	if got := l.tally("flaky"); got.requests != 5 || got.failures != 3 || got.delivered != 1 || got.last != "bad sig." {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -32,7 +32,8 @@ type Config struct {
 	API *client.Client
 	// Receiver is the URL of the demo's receiver, without a path.
 	Receiver string
-	// For ends the demo; 0 goes on until the context ends.
+	// For is how long the demo takes, unless the context ends before; 0 goes on
+	// until then. Publishing stops earlier.
 	For time.Duration
 	// Patience is how long after publishing the demo waits at most for what is
 	// owed.
@@ -129,7 +130,7 @@ func (d *Demo) decide(r *http.Request, got *receiver.Request) receiver.Reply {
 		id := got.Header.Get("Webhook-Id")
 		answer, try := d.ledger.arrive(s, id, got.Refused)
 		d.show(Request{
-			At: got.At, Station: name, Type: typeOf(got.Body), Event: id, Try: try, Answer: answer.String(), Refused: got.Refused,
+			At: got.At, Station: name, Type: typeOf(got.Body), Event: id, Try: try, Answer: brief(answer), Refused: got.Refused,
 		})
 		reply := receiver.Reply{Answer: answer}
 		if answer.Status == http.StatusFound {
@@ -171,16 +172,27 @@ func (d *Demo) Run(ctx context.Context) (Summary, error) {
 		d.mute()
 	}()
 
-	publishing, stop := ctx, func() {}
-	if d.cfg.For > 0 {
-		publishing, stop = context.WithTimeout(ctx, publishFor(d.cfg.For))
-	}
+	publishing, whole, stop := d.times(ctx)
 	defer stop()
 	if err := d.publish(publishing); err != nil {
 		return Summary{}, err
 	}
 	d.await(after)
+	<-whole.Done() // there are retries to see until the end
 	return d.sumUp(after)
+}
+
+// times returns contexts that end when publishing ends, and the demo.
+func (d *Demo) times(ctx context.Context) (publishing, whole context.Context, stop func()) {
+	if d.cfg.For <= 0 {
+		return ctx, ctx, func() {}
+	}
+	whole, stopWhole := context.WithTimeout(ctx, d.cfg.For)
+	publishing, stopPublishing := context.WithTimeout(whole, publishFor(d.cfg.For))
+	return publishing, whole, func() {
+		stopPublishing()
+		stopWhole()
+	}
 }
 
 // publishFor leaves time for the retries of the last events.

@@ -39,7 +39,7 @@ func stations() []station {
 			}
 			return status(http.StatusOK)
 		}},
-		{name: "busy", about: "429 with Retry-After: 120, then 200", events: []string{typeConversion}, arrives: true, answer: func(n int) receiver.Answer {
+		{name: "busy", about: "429 Retry-After, 200", events: []string{typeConversion}, arrives: true, answer: func(n int) receiver.Answer {
 			if n == 1 {
 				return receiver.Answer{Kind: receiver.KindStatus, Status: http.StatusTooManyRequests, RetryAfter: "120"}
 			}
@@ -48,4 +48,15 @@ func stations() []station {
 		{name: "moved", about: "302, never followed", events: []string{typeLinkCreated}, answer: always(status(http.StatusFound))},
 		{name: "silent", about: "no answer", events: []string{typeLinkCreated}, answer: always(receiver.Answer{Kind: receiver.KindTimeout})},
 	}
+}
+
+// refusers names the stations that take nothing.
+func refusers() []string {
+	var names []string
+	for _, s := range stations() {
+		if !s.arrives {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }

@@ -64,12 +64,13 @@ func (d *Demo) sumUp(ctx context.Context) (Summary, error) {
 // Text is the summary for people.
 func (s Summary) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d events accepted, %d deliveries: %d delivered, %d waiting for a retry, %d under way, %d failed\n",
-		s.Accepted, s.Deliveries, s.Delivered, s.Retrying, s.UnderWay, s.Failed)
+	fmt.Fprintf(&b, "%d events accepted, %d deliveries:\n", s.Accepted, s.Deliveries)
+	fmt.Fprintf(&b, "  %d delivered, %d waiting for a retry, %d under way, %d failed\n", s.Delivered, s.Retrying, s.UnderWay, s.Failed)
 	fmt.Fprintf(&b, "%d signatures checked: %d valid, %d bad; %d duplicates\n", s.Verified+s.Refused, s.Verified, s.Refused, s.Duplicates)
+	fmt.Fprintf(&b, "The endpoints %s never take a delivery, on purpose.\n", strings.Join(refusers(), " and "))
 	switch {
 	case s.OK():
-		b.WriteString("All that should have arrived arrived.\n")
+		b.WriteString("Everything else arrived.\n")
 	case s.Accepted == 0:
 		b.WriteString("Nothing was accepted.\n")
 	default:
