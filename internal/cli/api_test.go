@@ -55,9 +55,12 @@ func TestEventsSend_NDJSON(t *testing.T) {
 
 func TestEventsSend_NDJSONInBatches(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, "200 ")
+	results := func(n int) string { return "200 " + strings.Repeat(`{"id":"e","status":202}`+"\n", n) }
+	a := newAPI(t, results(500), results(500), results(201))
 	p := program{env: map[string]string{"POSTHORN_SERVER": a.URL}, stdin: strings.Repeat("{}\n", 1201)}
-	p.run(t.Context(), "events", "send", "--ndjson", "-")
+	if got := p.run(t.Context(), "events", "send", "--ndjson", "-"); got.code != 0 || got.errors != "posthorn: 1201 events accepted, 0 refused\n" {
+		t.Errorf("got %d, %s", got.code, got.errors)
+	}
 	var lines []int
 	for _, r := range a.requests {
 		lines = append(lines, strings.Count(r, "{}"))
@@ -98,16 +101,137 @@ func TestEndpoints(t *testing.T) {
 	a.run(t, "endpoints", "create", "https://x.example", "-e", "*", "--id", "mine")
 	a.run(t, "endpoints", "update", "ep_1", "--header", "X-Key:", "--metadata", "k=", "--no-active", "--description", "")
 	a.run(t, "endpoints", "enable", "ep_1")
+	a.run(t, "endpoints", "rotate-secret", "ep_1")
+	a.run(t, "endpoints", "rotate-secret", "ep_1", "--secret", "whsec_2", "--overlap", "1d")
+	a.run(t, "endpoints", "rotate-secret", "ep_1", "--revoke")
 	for i, want := range []string{
 		`POST /v1/endpoints {"url":"https://x.example","events":["click","link.*","a"],"active":false,"headers":{"X-Key":"a, b"},"metadata":{"k":"v"}}`,
 		`PUT /v1/endpoints/mine {"url":"https://x.example","events":["*"]}`,
 		`PATCH /v1/endpoints/ep_1 {"active":false,"description":"","headers":{"X-Key":null},"metadata":{"k":null}}`,
 		`POST /v1/endpoints/ep_1/enable {"resume":"backlog"}`,
+		`POST /v1/endpoints/ep_1/rotate-secret {}`,
+		`POST /v1/endpoints/ep_1/rotate-secret {"secret":"whsec_2","overlap":"86400s"}`,
+		`POST /v1/endpoints/ep_1/rotate-secret {"revoke":true}`,
 	} {
 		if a.requests[i] != want {
 			t.Errorf("got  %s\nwant %s", a.requests[i], want)
 		}
 	}
+}
+
+// The secrets that sign are told of, the new one is shown.
+func TestEndpointsRotate(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, `200 {"id":"ep_1","state":"active","version":2,"secret":"whsec_2","secrets":[{"id":"sec_2"},{"id":"sec_1","expires_at":"2026-05-23T14:32:18.847Z"}]}`)
+	a.run(t, "endpoints", "rotate-secret", "ep_1").want(t, 0, `id:          ep_1
+state:       active
+version:     2
+signs with:  sec_2
+signs with:  sec_1, until 2026-05-23T14:32:18Z
+secret:      whsec_2
+`, "posthorn: the secret is shown only now: keep it for the receiver\n")
+	if got := a.run(t, "endpoints", "rotate-secret", "ep_1", "--overlap", "1h", "--revoke"); got.code != 2 || len(a.requests) != 1 {
+		t.Errorf("got %+v after %d requests", got, len(a.requests))
+	}
+}
+
+// What is held back has no next try, whatever time was planned for it.
+func TestDeliveries_HeldBack(t *testing.T) {
+	t.Parallel()
+	row := `{"id":"dlv_1","status":"pending","reason":"%s","next_attempt_at":"2026-05-22T14:32:18.847Z","created_at":"2026-05-22T14:32:18.847Z"}`
+	for reason, want := range map[string]string{"paused": "paused", "disabled": "disabled", "retry": "2026-05-22T14:32:18Z"} {
+		delivery := strings.Replace(row, "%s", reason, 1)
+		got := newAPI(t, `200 {"data":[`+delivery+`],"next":null}`).run(t, "deliveries", "list")
+		if !strings.HasSuffix(got.out, "  "+want+"\n") {
+			t.Errorf("%s: %s", reason, got.out)
+		}
+		if got := newAPI(t, "200 "+delivery).run(t, "deliveries", "get", "dlv_1"); !strings.Contains(got.out, "next attempt:  "+want+"\n") {
+			t.Errorf("%s: %s", reason, got.out)
+		}
+	}
+}
+
+func TestEventsGet(t *testing.T) {
+	t.Parallel()
+	const data = `{ "a" : 1.0,` + "\n" + ` "b":"<&>", "a":null }`
+	event := `200 {"id":"evt_1","type":"click","erased":false,"deliveries":{"total":1,"by_status":{"pending":1}},"data":` + data + `}`
+	got := newAPI(t, event).run(t, "events", "get", "evt_1", "--json")
+	if got.code != 0 || !strings.HasSuffix(got.out, `,"data":`+data+"}\n") || !strings.HasPrefix(got.out, `{"id":"evt_1",`) {
+		t.Errorf("got %s", got.out)
+	}
+	erased := newAPI(t, `200 {"id":"evt_1","type":"click","erased":true,"deliveries":{"total":0},"data":null}`)
+	erased.run(t, "events", "get", "evt_1").want(t, 0, "id:          evt_1\ntype:        click\ndeliveries:  0\ndata:        erased\n", "")
+	if got := erased.run(t, "events", "get", "evt_1", "--json"); !strings.HasSuffix(got.out, `"erased":true,"deliveries":{"total":0},"data":null}`+"\n") {
+		t.Errorf("got %s", got.out)
+	}
+}
+
+func TestEventsCancel_SaysHowMany(t *testing.T) {
+	t.Parallel()
+	event := func(counts string) string {
+		return `200 {"id":"e","deliveries":{"total":2,"by_status":{` + counts + `}}}`
+	}
+	for name, test := range map[string]struct{ before, after, want string }{
+		"some":      {event(`"pending":1,"canceled":1`), event(`"canceled":2`), "e: 1 delivery canceled\n"},
+		"ended":     {event(`"delivered":1,"canceled":1`), event(`"delivered":1,"canceled":1`), "e: 0 deliveries canceled: they had ended\n"},
+		"under way": {event(`"sending":2`), event(`"sending":2`), "e: 0 deliveries canceled: what is left is under way\n"},
+		"none":      {`200 {"id":"e","deliveries":{"total":0}}`, `200 {"id":"e","deliveries":{"total":0}}`, "e: 0 deliveries canceled: it had none\n"},
+	} {
+		newAPI(t, test.before, "204 ", test.after).run(t, "events", "cancel", "e").want(t, 0, test.want, "")
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	newAPI(t, event(`"pending":2`), "204 ", event(`"canceled":2`)).run(t, "events", "cancel", "e", "--json").
+		want(t, 0, `{"id":"e","canceled":true,"deliveries_canceled":2}`+"\n", "")
+	// A key may have the scope manage and not read.
+	a := newAPI(t, `403 {"status":403,"code":"forbidden"}`, "204 ")
+	if got := a.run(t, "events", "cancel", "e"); got.code != 0 || !strings.Contains(got.out, "waiting deliveries are canceled") || len(a.requests) != 2 {
+		t.Errorf("got %+v, %q", got, a.requests)
+	}
+}
+
+func TestTenantsCreate_TellsOfTheSecond(t *testing.T) {
+	t.Parallel()
+	list := func(ids ...string) string {
+		return `200 {"data":[{"id":"` + strings.Join(ids, `"},{"id":"`) + `"}],"next":null}`
+	}
+	got := newAPI(t, `201 {"id":"acme"}`, list("acme", "default")).run(t, "tenants", "create", "acme")
+	if got.code != 0 || got.out != "id:  acme\n" || !strings.Contains(got.errors, "--tenant") || !strings.Contains(got.errors, "Posthorn-Tenant") {
+		t.Errorf("got %+v", got)
+	}
+	newAPI(t, `201 {"id":"third"}`, list("third", "acme", "default")).run(t, "tenants", "create", "third").want(t, 0, "id:  third\n", "")
+}
+
+// Something else than Posthorn, whatever it answers, is no success.
+func TestServer_IsSomethingElse(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{`200 {}`, `200 <p>Welcome</p>`, `200 `, `204 `, `200 {"id":""}`} {
+		for _, command := range [][]string{
+			{"events", "list"}, {"events", "get", "e"}, {"events", "send", "a", "1"}, {"endpoints", "pause", "e"},
+			{"deliveries", "list"}, {"tenants", "get", "a"}, {"keys", "create", "--scope", "read"},
+		} {
+			got := newAPI(t, answer).run(t, command...)
+			if got.code != 1 || got.out != "" || !strings.Contains(got.errors, "a Posthorn server?") || strings.Count(got.errors, "\n") != 1 {
+				t.Errorf("%s, answered with %q: %+v", command, answer, got)
+			}
+		}
+	}
+	if got := newAPI(t, `200 {}`).run(t, "endpoints", "delete", "e"); got.code != 1 || got.out != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Without any key one line says where it was looked for.
+func TestKey_None(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, `401 {"status":401,"code":"unauthorized","detail":"No valid key."}`)
+	folder := t.TempDir()
+	p := program{env: map[string]string{"POSTHORN_SERVER": a.URL, "POSTHORN_DATA": folder}}
+	p.run(t.Context(), "events", "list").want(t, 1, "",
+		"posthorn: No key: "+folder+"/admin.key does not exist. Set POSTHORN_DATA to the server's data folder, or POSTHORN_KEY to a key.\n")
+	program{env: map[string]string{"POSTHORN_SERVER": a.URL}}.run(t.Context(), "events", "list").want(t, 1, "",
+		"posthorn: No key: ./posthorn-data/admin.key does not exist here. Run this in the server's folder, or set POSTHORN_DATA or POSTHORN_KEY.\n")
 }
 
 func TestDeliveriesGet(t *testing.T) {
@@ -131,10 +255,10 @@ attempt 2 at 2026-05-22T14:32:23Z, 2.0 ms: delivered, status 200
 
 func TestKeysCreate_OnlyTheKeyOnStandardOutput(t *testing.T) {
 	t.Parallel()
-	a := newAPI(t, `201 {"id":"k1","key":"phk_k1_secret","scopes":["publish","read"]}`)
+	a := newAPI(t, `201 {"id":"k1","key":"phk_k1_secret","scopes":["publish","read"]}`, "204 ")
 	a.run(t, "keys", "create", "--scope", "publish,read", "--tenant", "acme").
 		want(t, 0, "phk_k1_secret\n", "posthorn: key k1 of tenant acme, shown only now\n")
-	a.run(t, "keys", "revoke", "k1")
+	a.run(t, "keys", "revoke", "k1").want(t, 0, "k1 revoked\n", "")
 	if a.requests[0] != `POST /v1/tenants/acme/keys {"scopes":["publish","read"]}` || a.requests[1] != "DELETE /v1/tenants/default/keys/k1" {
 		t.Errorf("got %q", a.requests)
 	}
@@ -162,7 +286,7 @@ func TestKey_Precedence(t *testing.T) {
 	}
 	env := map[string]string{"POSTHORN_SERVER": a.URL, "POSTHORN_DATA": folder, "POSTHORN_KEY": "from-key", "POSTHORN_ADMIN_KEY": "from-admin"}
 	run := func(args ...string) {
-		program{env: env}.run(t.Context(), append([]string{"events", "cancel", "e"}, args...)...)
+		program{env: env}.run(t.Context(), append([]string{"events", "erase", "e"}, args...)...)
 	}
 	run("--key", "from-flag")
 	run()

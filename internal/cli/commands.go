@@ -17,6 +17,9 @@ type commands struct {
 	Contract   contractCommand   `cmd:"" group:"tools" help:"Show what a contract promises."`
 	Completion completionCommand `cmd:"" group:"tools" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" group:"tools" help:"Print the version."`
+	Help       helpCommand       `cmd:"" group:"tools" help:"Explain a command, as --help does."`
+	// Hidden: it would stand in the help of every command.
+	ShowVersion versionFlag `name:"version" hidden:"" help:"Print the version."`
 }
 
 // groups are the headings of the help.

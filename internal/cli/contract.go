@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/catalog"
+	"github.com/posthorn/posthorn/internal/config"
 )
 
 type contractCommand struct {
@@ -29,11 +31,25 @@ type contractRow struct {
 	Revision string  `json:"revision"`
 	Attempts int     `json:"attempts"`
 	Timeout  float64 `json:"timeout_seconds"`
-	YAML     string  `json:"yaml,omitempty"`
+	// ForEndpoints tells whether endpoints can be made under it.
+	ForEndpoints bool   `json:"for_endpoints"`
+	YAML         string `json:"yaml,omitempty"`
 }
 
-func rowOf(c *contract.Contract) contractRow {
-	return contractRow{Name: c.Name, Revision: c.Revision(), Attempts: c.Attempts(contract.Terms{}), Timeout: c.Timeout.Std().Seconds()}
+// rowOf describes a contract that was found under a name; that of a file is no
+// contract's of a server.
+func rowOf(name string, c *contract.Contract) contractRow {
+	return contractRow{
+		Name: c.Name, Revision: c.Revision(), Attempts: c.Attempts(contract.Terms{}), Timeout: c.Timeout.Std().Seconds(),
+		ForEndpoints: slices.Contains(config.Contracts(), name),
+	}
+}
+
+func yesOrNotYet(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "not yet"
 }
 
 type contractList struct {
@@ -42,14 +58,16 @@ type contractList struct {
 
 // Help implements kong.HelpProvider.
 func (contractList) Help() string {
-	return `    posthorn contract list`
+	return `All of them can be shown and simulated; the last column tells which ones endpoints can be made under.
+
+    posthorn contract list`
 }
 
 // Run lists the contracts.
 func (c *contractList) Run(p *Process) error {
 	var t *table
 	if !c.JSON {
-		t = newTable(p, "NAME", "REVISION", "ATTEMPTS", "TIME-OUT")
+		t = newTable(p, "NAME", "REVISION", "ATTEMPTS", "TIME-OUT", "FOR ENDPOINTS")
 		defer t.flush()
 	}
 	for _, name := range contract.BuiltinNames() {
@@ -57,11 +75,11 @@ func (c *contractList) Run(p *Process) error {
 		if err != nil {
 			return err
 		}
-		row := rowOf(found)
+		row := rowOf(name, found)
 		if c.JSON {
 			err = p.printJSON(row)
 		} else {
-			t.row(row.Name, row.Revision, fmt.Sprint(row.Attempts), fmt.Sprintf("%gs", row.Timeout))
+			t.row(row.Name, row.Revision, fmt.Sprint(row.Attempts), fmt.Sprintf("%gs", row.Timeout), yesOrNotYet(row.ForEndpoints))
 		}
 		if err != nil {
 			return err
@@ -92,14 +110,20 @@ func (c *contractShow) Run(p *Process) error {
 	}
 	switch {
 	case c.JSON:
-		row := rowOf(found)
+		row := rowOf(c.Name, found)
 		row.YAML = string(text)
 		return p.printJSON(row)
 	case c.YAML:
 		p.printf("%s", text)
 		return nil
 	default:
-		return printContract(p, found)
+		if err := printContract(p, found); err != nil {
+			return err
+		}
+		if !rowOf(c.Name, found).ForEndpoints {
+			p.printf("\nNo endpoint of a server can be made under it yet.\n")
+		}
+		return nil
 	}
 }
 

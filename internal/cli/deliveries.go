@@ -57,7 +57,7 @@ func (c *deliveriesList) Run(ctx context.Context, p *Process) error {
 		func(d client.Delivery) []string {
 			return []string{
 				d.ID, string(d.Status), d.Type, d.Endpoint, fmt.Sprint(d.AttemptCount), showNumber(d.StatusCode),
-				whyText(d), showTime(d.CreatedAt), showTime(d.NextAttemptAt),
+				whyText(d), showTime(d.CreatedAt), nextText(d),
 			}
 		})
 }
@@ -71,6 +71,15 @@ func whyText(d client.Delivery) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// nextText says when a delivery is tried next. While its endpoint is off that is
+// no time, but what holds it back.
+func nextText(d client.Delivery) string {
+	if d.Reason == "paused" || d.Reason == "disabled" {
+		return d.Reason
+	}
+	return showTime(d.NextAttemptAt)
 }
 
 type deliveriesGet struct {
@@ -115,7 +124,7 @@ func showDelivery(p *Process, d client.Delivery) {
 	out.add("why", whyText(d))
 	out.add("attempts", fmt.Sprint(d.AttemptCount))
 	out.add("created", showTime(d.CreatedAt))
-	out.add("next attempt", showTime(d.NextAttemptAt))
+	out.add("next attempt", nextText(d))
 	out.add("expires", showTime(d.ExpiresAt))
 	out.add("finished", showTime(d.FinishedAt))
 	out.add("content type", d.ContentType)

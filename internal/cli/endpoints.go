@@ -17,6 +17,7 @@ type endpointsCommand struct {
 	Pause  endpointsPause  `cmd:"" help:"Hold an endpoint's deliveries back."`
 	Resume endpointsResume `cmd:"" help:"Let a paused endpoint's deliveries go out again."`
 	Enable endpointsEnable `cmd:"" help:"Turn a disabled endpoint on again."`
+	Rotate endpointsRotate `cmd:"" name:"rotate-secret" help:"Give an endpoint a new signing secret; prints it once."`
 }
 
 // Help implements kong.HelpProvider.
@@ -75,12 +76,9 @@ func (c *endpointsCreate) endpoint(p *Process) (client.NewEndpoint, error) {
 	if c.Inactive {
 		e.Active = new(false)
 	}
-	if strings.HasPrefix(c.Secret, "@") {
-		text, err := readArgument(p, c.Secret)
-		if err != nil {
-			return e, err
-		}
-		e.Secret = strings.TrimSpace(string(text))
+	var err error
+	if e.Secret, err = readSecret(p, c.Secret); err != nil {
+		return e, err
 	}
 	for _, line := range c.Headers {
 		name, value, ok := splitHeader(line)
@@ -93,6 +91,15 @@ func (c *endpointsCreate) endpoint(p *Process) (client.NewEndpoint, error) {
 		e.Headers[name] = value
 	}
 	return e, nil
+}
+
+// readSecret returns a secret, or that of the file that @FILE names.
+func readSecret(p *Process, text string) (string, error) {
+	if !strings.HasPrefix(text, "@") {
+		return text, nil
+	}
+	read, err := readArgument(p, text)
+	return strings.TrimSpace(string(read)), err
 }
 
 // splitHeader reads "Name: value"; blanks around the value are no part of it.
@@ -126,12 +133,27 @@ func (c *connection) show(p *Process, e client.Endpoint) error {
 	d.add("last success", showTime(e.Health.LastSuccessAt))
 	d.add("last attempt", showTime(e.Health.LastAttemptAt))
 	d.add("version", fmt.Sprint(e.Version))
+	for _, secret := range e.Secrets {
+		d.add("signs with", secretText(secret))
+	}
 	d.add("secret", e.Secret)
 	d.flush()
 	if e.Secret != "" {
 		p.warnf("the secret is shown only now: keep it for the receiver")
 	}
 	return nil
+}
+
+// secretText tells of a secret without showing it.
+func secretText(s client.SigningSecret) string {
+	text := s.ID
+	if s.PublicKey != "" {
+		text += " " + s.PublicKey
+	}
+	if !s.ExpiresAt.IsZero() {
+		text += ", until " + showTime(s.ExpiresAt)
+	}
+	return text
 }
 
 func waitingText(e client.Endpoint) string {
@@ -315,4 +337,39 @@ func (c *endpointsEnable) Run(ctx context.Context, p *Process) error {
 	return c.change(p, func(api *client.Client) (client.Endpoint, error) {
 		return api.EnableEndpoint(ctx, c.ID, client.ResumeBacklog)
 	})
+}
+
+type endpointsRotate struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The endpoint's ID."`
+	Secret     string `name:"secret" placeholder:"SECRET" help:"The new secret, if it exists already; @FILE reads a file. Made if absent."`
+	Overlap    *span  `name:"overlap" placeholder:"DURATION" help:"How long earlier secrets go on to sign beside it, such as 24h; by default what the contract says, 30d at most."`
+	Revoke     bool   `name:"revoke" help:"Let earlier secrets stop at once: for one that leaked."`
+}
+
+// Help implements kong.HelpProvider.
+func (endpointsRotate) Help() string {
+	return `Requests are signed with the new secret from now on, and for the overlap with the earlier ones too, so that the receiver can change over in its own time. Three secrets sign at most; one more drops the oldest.
+
+    posthorn endpoints rotate-secret ep_01hw3 --overlap 24h
+    posthorn endpoints rotate-secret ep_01hw3 --revoke`
+}
+
+// Run rotates an endpoint's secret.
+func (c *endpointsRotate) Run(ctx context.Context, p *Process) error {
+	r := client.Rotation{Revoke: c.Revoke}
+	if c.Overlap != nil {
+		r.Overlap = c.Overlap.std()
+		if c.Revoke {
+			return usagef("--overlap and --revoke contradict each other: give one of them")
+		}
+		if r.Overlap == 0 {
+			return usagef("--overlap: 0 is no overlap; --revoke lets earlier secrets stop at once")
+		}
+	}
+	var err error
+	if r.Secret, err = readSecret(p, c.Secret); err != nil {
+		return err
+	}
+	return c.change(p, func(api *client.Client) (client.Endpoint, error) { return api.RotateSecret(ctx, c.ID, r) })
 }

@@ -31,14 +31,14 @@ func (eventsCommand) Help() string {
 
 type eventsSend struct {
 	connection  `embed:""`
-	Type        string    `arg:"" optional:"" help:"Type of the event, such as link.created."`
-	Body        string    `arg:"" optional:"" name:"data" help:"Its data, any JSON value; @FILE reads a file, - or nothing reads standard input."`
-	ID          string    `name:"id" placeholder:"ID" help:"Your own ID for it. Sending the same event with the same ID again is safe: it is delivered once."`
-	CreatedAt   moment    `name:"created-at" placeholder:"TIME" help:"When it happened; now by default."`
-	OrderingKey string    `name:"ordering-key" placeholder:"KEY" help:"Events of one key arrive in order where the contract or the endpoint orders."`
-	DeliverAt   time.Time `name:"deliver-at" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Hold it back until then (RFC 3339)."`
-	ExpiresAt   time.Time `name:"expires-at" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"Give it up then (RFC 3339)."`
-	NDJSON      string    `name:"ndjson" placeholder:"FILE" help:"Publish every line of a file instead, each an object as POST /v1/events takes it; - reads standard input."`
+	Type        string  `arg:"" optional:"" help:"Type of the event, such as link.created."`
+	Body        string  `arg:"" optional:"" name:"data" help:"Its data, any JSON value; @FILE reads a file, - or nothing reads standard input."`
+	ID          string  `name:"id" placeholder:"ID" help:"Your own ID for it. Sending the same event with the same ID again is safe: it is delivered once."`
+	CreatedAt   moment  `name:"created-at" placeholder:"TIME" help:"When it happened; now by default."`
+	OrderingKey string  `name:"ordering-key" placeholder:"KEY" help:"Events of one key arrive in order where the contract or the endpoint orders."`
+	DeliverAt   instant `name:"deliver-at" placeholder:"TIME" help:"Hold it back until then (RFC 3339)."`
+	ExpiresAt   instant `name:"expires-at" placeholder:"TIME" help:"Give it up then (RFC 3339)."`
+	NDJSON      string  `name:"ndjson" placeholder:"FILE" help:"Publish every line of a file instead, each an object as POST /v1/events takes it; - reads standard input."`
 }
 
 // Help implements kong.HelpProvider.
@@ -70,13 +70,16 @@ func (c *eventsSend) Run(ctx context.Context, p *Process) error {
 	if c.Type == "" {
 		return usagef("the type of the event is missing, such as link.created")
 	}
+	if c.Body == "" || c.Body == "-" {
+		tellReading(p)
+	}
 	data, err := readArgument(p, c.Body)
 	if err != nil {
 		return err
 	}
 	got, err := api.SendEvent(ctx, client.NewEvent{
 		ID: c.ID, Type: c.Type, Data: data, CreatedAt: c.CreatedAt.time(p.Clock.Wall()), OrderingKey: c.OrderingKey,
-		DeliverAt: c.DeliverAt, ExpiresAt: c.ExpiresAt,
+		DeliverAt: time.Time(c.DeliverAt), ExpiresAt: time.Time(c.ExpiresAt),
 	})
 	if err != nil {
 		return err
@@ -98,6 +101,13 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// tellReading keeps a person from waiting for a command that waits for them.
+func tellReading(p *Process) {
+	if isTerminal(p.Stdin) {
+		p.warnf("reading data from standard input; end with Ctrl-D")
+	}
 }
 
 // readArgument returns an argument's text, or what it refers to.
@@ -130,6 +140,8 @@ func (c *eventsSend) sendFile(ctx context.Context, p *Process, api *client.Clien
 		}
 		defer func() { _ = f.Close() }()
 		in = f
+	} else {
+		tellReading(p)
 	}
 	s := &fileSender{command: c, p: p, api: api}
 	scan := bufio.NewScanner(in)
@@ -272,7 +284,7 @@ func (c *eventsGet) Run(ctx context.Context, p *Process) error {
 		return err
 	}
 	if c.JSON {
-		return p.printJSON(e)
+		return printEvent(p, e)
 	}
 	d := newDetails(p)
 	d.add("id", e.ID)
@@ -284,11 +296,31 @@ func (c *eventsGet) Run(ctx context.Context, p *Process) error {
 	d.add("deliver at", showTime(e.DeliverAt))
 	d.add("expires", showTime(e.ExpiresAt))
 	d.add("deliveries", countsText(e.Deliveries))
+	if e.Erased {
+		d.add("data", "erased")
+	}
 	d.flush()
-	if len(e.Data) > 0 {
+	if len(e.Data) > 0 && !e.Erased {
 		p.printf("data:\n%s\n", cleanLines(string(e.Data)))
 	}
 	return nil
+}
+
+// printEvent prints an event as JSON. The bytes of its data go in as they are:
+// an encoder would lay them out anew.
+func printEvent(p *Process, e client.Event) error {
+	data := e.Data
+	e.Data = nil
+	var head bytes.Buffer
+	if err := encodeJSON(&head, e); err != nil {
+		return err
+	}
+	text := bytes.TrimSuffix(head.Bytes(), []byte("}\n"))
+	if len(data) > 0 {
+		text = append(append(text, `,"data":`...), data...)
+	}
+	_, err := p.Stdout.Write(append(text, "}\n"...))
+	return err
 }
 
 // countsText is "3: 2 delivered, 1 pending".
@@ -310,14 +342,61 @@ type eventsCancel struct {
 
 // Help implements kong.HelpProvider.
 func (eventsCancel) Help() string {
-	return `Deliveries that wait end as canceled; one that is under way may still arrive. Repeating it is harmless.
+	return `Deliveries that wait end as canceled; one that is under way may still arrive. Those that have ended stay as they are. Repeating it is harmless.
 
     posthorn events cancel evt_01hw3`
 }
 
-// Run cancels an event.
+// Run cancels an event and tells how many deliveries that ended: those that
+// had ended before stay as they are.
 func (c *eventsCancel) Run(ctx context.Context, p *Process) error {
-	return c.act(ctx, p, c.ID, "canceled", (*client.Client).CancelEvent)
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	before, err := api.GetEvent(ctx, c.ID)
+	blind := errors.Is(err, client.CodeForbidden) // a key that may change things but not read them
+	if err != nil && !blind {
+		return err
+	}
+	if err := api.CancelEvent(ctx, c.ID); err != nil {
+		return err
+	}
+	if blind {
+		return c.tellCanceled(p, nil, "the event's waiting deliveries are canceled; this key may not read how many there were")
+	}
+	after, err := api.GetEvent(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	n := after.Deliveries.ByStatus[client.StatusCanceled] - before.Deliveries.ByStatus[client.StatusCanceled]
+	return c.tellCanceled(p, &n, canceledText(n, after.Deliveries))
+}
+
+func canceledText(n int, all client.DeliveryCounts) string {
+	text := count(n, "delivery", "deliveries") + " canceled"
+	switch {
+	case n > 0:
+		return text
+	case all.Total == 0:
+		return text + ": it had none"
+	case all.ByStatus[client.StatusPending]+all.ByStatus[client.StatusSending] > 0:
+		return text + ": what is left is under way"
+	default:
+		return text + ": they had ended"
+	}
+}
+
+func (c *eventsCancel) tellCanceled(p *Process, n *int, text string) error {
+	if c.JSON {
+		return p.printJSON(struct {
+			ID         string `json:"id"`
+			Canceled   bool   `json:"canceled"` // nothing waits any more
+			Deliveries *int   `json:"deliveries_canceled,omitempty"`
+		}{c.ID, true, n})
+	}
+	p.printf("%s: %s\n", clean(c.ID), text)
+	return nil
 }
 
 type eventsErase struct {

@@ -27,7 +27,7 @@ func (l *listing) page() client.PageOptions {
 // columns.
 func printList[T any](p *Process, asJSON bool, limit int, items iter.Seq2[T, error], columns []string, row func(T) []string) error {
 	if limit < 0 {
-		return usagef("--limit: must not be negative")
+		return usagef("--limit: %d is no number of rows: 1 or more, or 0 for all", limit)
 	}
 	var t *table
 	n := 0

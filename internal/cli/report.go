@@ -43,7 +43,7 @@ func report(p *Process, err error) int {
 		p.warnf("interrupted")
 		return exitFailed
 	case errors.As(err, &request):
-		p.warnf("the request to %s failed: %s", clean(request.URL), clean(request.Err.Error()))
+		p.warnf("the request to %s failed: %s; is a Posthorn server there?", clean(request.URL), clean(request.Err.Error()))
 		return exitFailed
 	default:
 		p.warnf("%s", clean(err.Error()))

@@ -23,33 +23,35 @@ const description = `Posthorn sends webhooks, durably, and can prove what happen
 Two commands to the first signed webhook:
 
     posthorn demo            see it work, nothing to set up
-    posthorn serve           the real thing, at http://127.0.0.1:8080`
+    posthorn serve           the real thing, at http://127.0.0.1:8080
+
+` + "`posthorn help COMMAND`" + ` explains a command with examples.`
 
 // Run runs the command that the arguments name and returns the exit code.
 func Run(ctx context.Context, p *Process) int {
 	if p.Clock == nil {
 		p.Clock = clock.Start()
 	}
-	helped := false
-	parser, err := newParser(p, func(int) { helped = true })
+	answered := false
+	parser, err := newParser(p, func(int) { answered = true })
 	if err != nil {
 		p.warnf("%v", err)
 		return exitFailed
 	}
 	kctx, err := parser.Parse(p.Args)
-	if helped { // --help was shown; whatever else is missing does not matter
+	if answered { // by --help or --version; whatever else is missing does not matter
 		return exitOK
 	}
 	if err != nil {
 		return report(p, usageOf(err))
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
-	return report(p, kctx.Run(p))
+	return report(p, kctx.Run())
 }
 
 // newParser builds the grammar of the command line.
 func newParser(p *Process, exit func(int)) (*kong.Kong, error) {
-	return kong.New(&commands{},
+	return kong.New(&commands{}, append(valueMappers(),
 		kong.Name("posthorn"),
 		kong.Description(description),
 		kong.Exit(exit),
@@ -59,7 +61,8 @@ func newParser(p *Process, exit func(int)) (*kong.Kong, error) {
 		kong.Resolvers(&layers{env: p.Env}),
 		kong.Vars{"schemes": schemeNames()},
 		kong.ExplicitGroups(groups()),
-	)
+		kong.Bind(p),
+	)...)
 }
 
 // formatHelp adds to a flag's help what it is by default and which variable
@@ -95,7 +98,7 @@ func usagef(format string, args ...any) error {
 func usageOf(err error) error {
 	u := &usageError{err: err, command: "posthorn"}
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
-		u.err = parse.Unwrap()
+		u.err = plainly(parse.Unwrap())
 		if parse.Context != nil && parse.Context.Selected() != nil {
 			u.command = parse.Context.Selected().FullPath()
 		}

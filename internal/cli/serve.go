@@ -16,6 +16,9 @@ import (
 // programs that start it wait for it.
 const readyLine = "Posthorn listens at http://%s\n"
 
+// docsLine follows it.
+const docsLine = "The API describes itself at http://%s/docs\n"
+
 // stopMargin is how much longer than the grace a stop may take: the last
 // outcomes are written after the last attempt.
 const stopMargin = 10 * time.Second
@@ -54,7 +57,7 @@ func (c *serveCommand) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	p.printf(readyLine, server.Addr())
+	p.printf(readyLine+docsLine, server.Addr(), server.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Wait() }()
 	select {

@@ -32,7 +32,7 @@ func TestServe_SaysWhereAndStops(t *testing.T) {
 	t.Parallel()
 	s := &stub{}
 	got := serve(t, s, map[string]string{"POSTHORN_ADMIN_KEY": strings.Repeat("k", 32)})
-	if got.code != 0 || got.out != "Posthorn listens at http://127.0.0.1:4321\n" || !s.stopped {
+	if got.code != 0 || got.out != "Posthorn listens at http://127.0.0.1:4321\nThe API describes itself at http://127.0.0.1:4321/docs\n" || !s.stopped {
 		t.Errorf("got %+v", got)
 	}
 	if s.settings.Secrets.AdminKey.Reveal() != strings.Repeat("k", 32) {

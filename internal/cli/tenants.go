@@ -70,7 +70,21 @@ func (c *tenantsCreate) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	return c.showTenant(p, t)
+	if err := c.showTenant(p, t); err != nil {
+		return err
+	}
+	c.tellOfSecond(ctx, p, api)
+	return nil
+}
+
+// tellOfSecond warns once, when there are two tenants from now on: commands that
+// worked without --tenant are refused then.
+func (c *connection) tellOfSecond(ctx context.Context, p *Process, api *client.Client) {
+	page, err := api.ListTenants(ctx, client.PageOptions{Limit: 3})
+	if err != nil || len(page.Data) != 2 {
+		return // the tenant is made; this is only a hint
+	}
+	p.warnf("there are two tenants now: callers with the admin key have to name one from now on, by --tenant, $POSTHORN_TENANT or the header Posthorn-Tenant")
 }
 
 func (c *connection) showTenant(p *Process, t client.Tenant) error {

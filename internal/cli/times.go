@@ -71,3 +71,16 @@ func (m *moment) time(now time.Time) time.Time {
 	}
 	return m.at
 }
+
+// instant is a point in time on the command line: RFC 3339.
+type instant time.Time
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (i *instant) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil || at.IsZero() {
+		return fmt.Errorf("%q is no time such as 2026-05-22T14:00:00Z or 2026-05-22T14:00:00+02:00", text)
+	}
+	*i = instant(at)
+	return nil
+}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"runtime/debug"
+
+	"github.com/alecthomas/kong"
 )
 
 type versionCommand struct {
@@ -11,6 +13,16 @@ type versionCommand struct {
 // Help implements kong.HelpProvider.
 func (versionCommand) Help() string {
 	return `    posthorn version --json`
+}
+
+// versionFlag is --version, which many try first.
+type versionFlag bool
+
+// BeforeReset prints the version in place of whatever else was asked for.
+func (versionFlag) BeforeReset(app *kong.Kong, p *Process) error {
+	err := new(versionCommand).Run(p)
+	app.Exit(exitOK)
+	return err
 }
 
 // build says what this program was made from.
