@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
@@ -9,11 +10,12 @@ import (
 	"github.com/ncruces/go-sqlite3/vfs"
 )
 
-// fileSystem is another one with one difference: a write that finds no room says
-// SQLITE_FULL. The library's own layer reports it as any other write error, and
-// the number behind that is gone by the time a commit has failed, since SQLite
-// unlocks the file first. The difference decides: a full disk refuses a commit,
-// while any other write error ends all trust in the file (N1).
+// fileSystem is another one with two differences. What it creates is its owner's
+// alone. And a write that finds no room says SQLITE_FULL: the library's own layer
+// reports it as any other write error, and the number behind that is gone by the
+// time a commit has failed, since SQLite unlocks the file first. Much depends on
+// it: a full disk refuses a commit, while any other write error ends all trust in
+// the file (N1).
 type fileSystem struct{ vfs.VFS }
 
 // registerOSFiles makes the operating system's file system known to SQLite in
@@ -32,8 +34,20 @@ func (s fileSystem) Open(name string, flags vfs.OpenFlag) (vfs.File, vfs.OpenFla
 
 // OpenFilename implements vfs.VFSFilename.
 func (s fileSystem) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
+	if name != nil && flags&vfs.OPEN_CREATE != 0 {
+		createPrivate(name.String())
+	}
 	f, out, err := vfsutil.WrapOpenFilename(s.VFS, name, flags)
 	return wrapFile(f, err), out, err
+}
+
+// createPrivate makes a file that is not there yet, for its owner's eyes: the
+// database and its log hold payloads, and the folder may have been made by
+// someone who left it open to all. If it can't be made, opening it says why.
+func createPrivate(name string) {
+	if f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
+		_ = f.Close()
+	}
 }
 
 func wrapFile(f vfs.File, err error) vfs.File {

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -83,4 +85,24 @@ func acceptOne(t *testing.T, d *DB, id string) {
 // namedEvent is an event of the default tenant for nobody.
 func namedEvent(id string) store.AcceptParams {
 	return store.AcceptParams{Tenant: "default", Revision: 1, ID: id, Type: "thing.happened", Data: []byte(`{}`), Now: testStart()}
+}
+
+// Payloads are not for everyone on the machine, even in a folder that is open.
+func TestOpen_FilesArePrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, Config{Dir: dir})
+	acceptOne(t, d, "secret")
+	for _, name := range []string{FileName, FileName + "-wal"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			t.Errorf("%s has mode %o", name, mode)
+		}
+	}
 }
