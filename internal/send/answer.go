@@ -14,10 +14,10 @@ import (
 // counts as unreadable.
 const maxRetryAfter = 64
 
-// readAnswer fills out from an answer with complete headers. Nothing that happens
-// to the body changes what the status says.
+// readAnswer fills out from an answer with complete headers and closes it. Nothing
+// that happens to the body changes what the status says.
 func (s *Sender) readAnswer(answer *http.Response, r Request, out *webhook.Outcome) {
-	defer func() { _ = answer.Body.Close() }() // its end changes nothing any more
+	defer answer.Body.Close()
 	out.StatusCode = answer.StatusCode
 	out.Kind = r.Contract.Classify(answer.StatusCode)
 	out.Message = statusText(answer.StatusCode, out.Kind)
@@ -44,7 +44,7 @@ func (s *Sender) readBody(body io.Reader, r Request, out *webhook.Outcome) {
 	for n < len(*buf) {
 		m, err := body.Read((*buf)[n:])
 		n += m
-		if err == io.EOF { //nolint:errorlint // because Read returns it unwrapped, and a wrapped one is a broken body
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

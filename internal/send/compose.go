@@ -29,6 +29,14 @@ type Parts struct {
 	// Data is the bytes as posted, any JSON value; they are copied, never read.
 	Data      []byte
 	WebhookID string
+
+	// The rest is for contracts that deliver runs (S3). RunCounts is a JSON value.
+	RunID     string
+	RunCounts []byte
+	PageToken string
+	PageURL   string
+	// SentAt is the attempt's own time.
+	SentAt time.Time
 }
 
 // AppendBody appends the contract's envelope: its members in its order, put
@@ -54,18 +62,32 @@ func appendValue(dst []byte, from contract.Source, p Parts) []byte {
 	case contract.FromEventType:
 		return appendString(dst, p.EventType)
 	case contract.FromEventCreatedAt:
-		dst = append(dst, '"')
-		dst = p.CreatedAt.UTC().AppendFormat(dst, timeLayout)
-		return append(dst, '"')
+		return appendTime(dst, p.CreatedAt)
 	case contract.FromEventData:
 		return append(dst, p.Data...)
 	case contract.FromTenantID:
 		return appendString(dst, p.TenantID)
 	case contract.FromWebhookID:
 		return appendString(dst, p.WebhookID)
+	case contract.FromRunID:
+		return appendString(dst, p.RunID)
+	case contract.FromRunCounts:
+		return append(dst, p.RunCounts...)
+	case contract.FromPageToken:
+		return appendString(dst, p.PageToken)
+	case contract.FromPageURL:
+		return appendString(dst, p.PageURL)
+	case contract.FromSentAt:
+		return appendTime(dst, p.SentAt)
 	case contract.FromAttempt, contract.FromTimestamp: // headers only, as Contract.Validate knows
 	}
 	return append(dst, "null"...)
+}
+
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = append(dst, '"')
+	dst = t.UTC().AppendFormat(dst, timeLayout)
+	return append(dst, '"')
 }
 
 // appendString appends a JSON string; bytes that are no UTF-8 become U+FFFD.
@@ -92,8 +114,8 @@ type signingKey struct {
 }
 
 var (
-	errNoSecret = errors.New("compose: no signing secret is valid at this time")  //nolint:gochecknoglobals // because a sentinel error is a constant in all but type
-	errHeaders  = errors.New("compose: the endpoint's own headers are not valid") //nolint:gochecknoglobals // because a sentinel error is a constant in all but type
+	errNoSecret = errors.New("compose: no signing secret is valid at this time")
+	errHeaders  = errors.New("compose: the endpoint's own headers are not valid")
 )
 
 // NewComposer checks and prepares what does not change between attempts. own are
@@ -176,7 +198,8 @@ func headerValue(from contract.Source, msg signature.Message, try int) string {
 	case contract.FromAttempt:
 		return strconv.Itoa(try)
 	case contract.FromEventID, contract.FromEventType, contract.FromEventCreatedAt, contract.FromEventData,
-		contract.FromTenantID: // body only, as Contract.Validate knows
+		contract.FromTenantID, contract.FromRunID, contract.FromRunCounts, contract.FromPageToken, contract.FromPageURL,
+		contract.FromSentAt: // body only, as Contract.Validate knows
 	}
 	return ""
 }

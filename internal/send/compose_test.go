@@ -80,6 +80,16 @@ func header(t testing.TB, m *Composer, id string, try int, now time.Time, body [
 	return h
 }
 
+// signatureOf finds the header by the name that the contract writes.
+func signatureOf(h http.Header) string {
+	for name, values := range h {
+		if name == "webhook-signature" {
+			return values[0]
+		}
+	}
+	return ""
+}
+
 func createdAt() time.Time {
 	return time.Date(2026, 3, 4, 7, 6, 7, 8_000_000, time.FixedZone("", 2*60*60))
 }
@@ -99,10 +109,12 @@ func TestSend_EnvelopeOfEachSource(t *testing.T) {
 	c.Body.Fields = []contract.Field{
 		{Name: "data", From: contract.FromEventData}, {Name: "id", From: contract.FromEventID}, {Name: "at", From: contract.FromEventCreatedAt},
 		{Name: `odd "name" <é>`, From: contract.FromEventType}, {Name: "tenant", From: contract.FromTenantID}, {Name: "webhookId", From: contract.FromWebhookID},
+		{Name: "runId", From: contract.FromRunID}, {Name: "counts", From: contract.FromRunCounts}, {Name: "pageToken", From: contract.FromPageToken},
+		{Name: "pageUrl", From: contract.FromPageURL}, {Name: "sentAt", From: contract.FromSentAt},
 	}
 	p := Parts{
 		TenantID: "t\"1", EventID: "evt<1>&", EventType: "a\\b\n\xff", CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 999_999_999, time.UTC),
-		Data: []byte("null"), WebhookID: "w\u2028",
+		Data: []byte("null"), WebhookID: "w\u2028", RunID: "r", RunCounts: []byte("3.0"), PageToken: "pt", PageURL: "https://p/", SentAt: createdAt(),
 	}
 	got := AppendBody(nil, c, p)
 	var read map[string]any
@@ -111,6 +123,7 @@ func TestSend_EnvelopeOfEachSource(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"data": nil, "id": p.EventID, "at": "2026-01-01T00:00:00.999Z", `odd "name" <é>`: "a\\b\n\ufffd", "tenant": p.TenantID, "webhookId": p.WebhookID,
+		"runId": "r", "counts": 3.0, "pageToken": "pt", "pageUrl": "https://p/", "sentAt": "2026-03-04T05:06:07.008Z",
 	} {
 		if read[name] != want {
 			t.Errorf("%s is %q, want %q", name, read[name], want)
@@ -221,7 +234,7 @@ func TestSend_SecretsSignUntilTheyExpire(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	m := composer(t, standard(t), nil, secretOf(2), secretOf(1, now))
 	count := func(at time.Time) int {
-		return len(strings.Split(header(t, m, "evt_1", 1, at, nil)["webhook-signature"][0], " "))
+		return len(strings.Split(signatureOf(header(t, m, "evt_1", 1, at, nil)), " "))
 	}
 	if before, at := count(now.Add(-time.Nanosecond)), count(now); before != 2 || at != 1 {
 		t.Errorf("%d signatures before the end, %d at it", before, at)
@@ -331,7 +344,7 @@ func TestSend_ComposerIsShared(t *testing.T) {
 	m := composer(t, standard(t), own("X-A", "1"), secretOf(1))
 	now := time.Unix(1_800_000_000, 0)
 	body := []byte("{}")
-	want := header(t, m, "evt_1", 1, now, body)["webhook-signature"][0]
+	want := signatureOf(header(t, m, "evt_1", 1, now, body))
 	done := make(chan string)
 	for range 8 {
 		go func() {
@@ -341,7 +354,7 @@ func TestSend_ComposerIsShared(t *testing.T) {
 				return
 			}
 			h["X-Mine"] = []string{"x"} // a caller's own map
-			done <- h["webhook-signature"][0]
+			done <- signatureOf(h)
 		}()
 	}
 	for range 8 {

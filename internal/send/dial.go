@@ -33,6 +33,7 @@ type dialler struct {
 	resolver Resolver
 	guard    *guard
 	tls      *tls.Config
+	now      func() time.Time // monotonic
 	connect  func(ctx context.Context, target netip.AddrPort) (net.Conn, error)
 }
 
@@ -267,5 +268,5 @@ func (d *dialler) connectTo(ctx context.Context, target netip.AddrPort) dialled 
 	if err != nil {
 		return dialled{failure: connectFailure(ctx, err, target)}
 	}
-	return dialled{peer: newPeer(conn, target.String())}
+	return dialled{peer: newPeer(conn, target.String(), d.now)}
 }

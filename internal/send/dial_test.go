@@ -31,7 +31,7 @@ type dnsServer struct {
 
 func newDNS(t *testing.T, answer func(name string, n int) ([]string, dnsmessage.RCode)) *dnsServer {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0") //nolint:noctx // because a test listens at once
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestFault_B46_IdleConnectionsGiveHandlesBack(t *testing.T) {
 		}
 	})
 	var none atomic.Bool
-	connect := func(ctx context.Context, target netip.AddrPort) (net.Conn, error) {
+	connect := func(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
 		if none.Load() {
 			return nil, os.NewSyscallError("socket", syscall.EMFILE)
 		}

@@ -40,7 +40,7 @@ func standard(t testing.TB) *contract.Contract {
 }
 
 // standardOnce is read-only.
-var standardOnce = sync.OnceValues(func() (*contract.Contract, bool) { return contract.Builtin(contract.Standard) }) //nolint:gochecknoglobals // because parsing it for each request takes longer than sending
+var standardOnce = sync.OnceValues(func() (*contract.Contract, bool) { return contract.Builtin(contract.Standard) })
 
 func networks(t testing.TB, entries ...string) Networks {
 	t.Helper()
@@ -171,7 +171,7 @@ func newReceiver(t testing.TB, script func(c *rawConn)) *receiver {
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // because a test listens at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

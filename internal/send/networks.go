@@ -71,7 +71,7 @@ func (n Networks) Strings() []string {
 	return texts
 }
 
-var errNetworkForm = errors.New("write an IP address or a CIDR block, with an optional port: 10.0.0.0/8, 192.168.3.207:8443, [fd00::]/8:443") //nolint:gochecknoglobals // because a sentinel error is a constant in all but type
+var errNetworkForm = errors.New("write an IP address or a CIDR block, with an optional port: 10.0.0.0/8, 192.168.3.207:8443, [fd00::]/8:443")
 
 func parseEntry(entry string) (opened, error) {
 	address, bits, port, err := splitNetwork(entry)

@@ -23,13 +23,14 @@ type peer struct {
 	// asks is set when the server wanted a client certificate.
 	asks atomic.Bool
 
+	now   func() time.Time // monotonic
 	made  time.Time
 	used  atomic.Int64 // since made, when the last request got it
 	watch *time.Timer
 }
 
-func newPeer(conn net.Conn, address string) *peer {
-	p := &peer{Conn: conn, address: address, made: time.Now()}
+func newPeer(conn net.Conn, address string, now func() time.Time) *peer {
+	p := &peer{Conn: conn, address: address, now: now, made: now()}
 	// Started only once the field is set, since expire reads it.
 	p.watch = time.AfterFunc(math.MaxInt64, p.expire)
 	p.watch.Reset(leash)
@@ -37,10 +38,10 @@ func newPeer(conn net.Conn, address string) *peer {
 }
 
 // touch notes that a request has got the connection.
-func (p *peer) touch() { p.used.Store(int64(time.Since(p.made))) }
+func (p *peer) touch() { p.used.Store(int64(p.now().Sub(p.made))) }
 
 func (p *peer) expire() {
-	unused := time.Since(p.made) - time.Duration(p.used.Load())
+	unused := p.now().Sub(p.made) - time.Duration(p.used.Load())
 	if unused >= leash {
 		_ = p.Conn.Close()
 		return

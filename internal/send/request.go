@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-var errBadURL = errors.New("send: the stored URL is not in its uniform form") //nolint:gochecknoglobals // because a sentinel error is a constant in all but type
+var errBadURL = errors.New("send: the stored URL is not in its uniform form")
 
 // parseURL takes a stored URL apart. It trusts the URL's form no further than
 // that its parts can't leave their place in the request.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
@@ -41,7 +42,7 @@ type Config struct {
 	Own func() []netip.AddrPort
 	// RootCAs judges the servers' certificates; nil for the system's.
 	RootCAs *x509.CertPool
-	// Wall stamps the start of each attempt; nil for time.Now.
+	// Wall stamps the start of each attempt; nil for the machine's clock.
 	Wall func() time.Time
 	// MaxIdle and MaxIdlePerHost bound the pooled connections; 0 for 2,048 and 256.
 	MaxIdle        int
@@ -53,6 +54,7 @@ type Config struct {
 // environment never used (B85), certificates always verified (B86).
 type Sender struct {
 	config  Config
+	clock   *clock.Clock // its Now measures; stamps come from config.Wall
 	dialler *dialler
 	pooled  *http.Transport
 	buffers sync.Pool // of *[]byte, for reading answers
@@ -63,8 +65,9 @@ func New(config Config) *Sender {
 	if config.Resolver == nil {
 		config.Resolver = &net.Resolver{PreferGo: true}
 	}
+	c := clock.Start()
 	if config.Wall == nil {
-		config.Wall = time.Now
+		config.Wall = c.Wall
 	}
 	if config.MaxIdle == 0 {
 		config.MaxIdle = 2048
@@ -72,8 +75,9 @@ func New(config Config) *Sender {
 	if config.MaxIdlePerHost == 0 {
 		config.MaxIdlePerHost = 256
 	}
-	s := &Sender{config: config}
+	s := &Sender{config: config, clock: c}
 	s.dialler = &dialler{
+		now:      c.Now,
 		resolver: config.Resolver,
 		guard:    newGuard(config.Allow, config.Own),
 		tls:      &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: config.RootCAs, NextProtos: []string{"h2", "http/1.1"}},
@@ -133,7 +137,7 @@ type Request struct {
 // come, the outcome is no attempt. Within an attempt the request goes out once
 // more, on a new connection, where [try.repeatable] says so.
 func (s *Sender) Send(ctx context.Context, r Request) webhook.Outcome {
-	start := time.Now()
+	start := s.clock.Now()
 	out := webhook.Outcome{StartedAt: s.config.Wall()}
 	deadline := start.Add(r.Timeout)
 	timed, cancel := context.WithDeadline(ctx, deadline)
@@ -150,7 +154,7 @@ func (s *Sender) Send(ctx context.Context, r Request) webhook.Outcome {
 		// the handles there are, for as long as they idle.
 		s.pooled.CloseIdleConnections()
 	}
-	out.Duration = max(time.Since(start), time.Microsecond)
+	out.Duration = max(s.clock.Now().Sub(start), time.Microsecond)
 	return out
 }
 
@@ -161,11 +165,11 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 	if err != nil || r.Timeout <= 0 {
 		return ours(webhook.FaultPrepare)
 	}
-	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline)
+	answer, t, err := roundTrip(ctx, s.pooled, u, r, deadline) //nolint:bodyclose // because readAnswer closes it
 	if err != nil && ctx.Err() == nil && t.repeatable(err) {
 		fresh := s.newTransport()
 		defer fresh.CloseIdleConnections()
-		answer, t, err = roundTrip(ctx, fresh, u, r, deadline)
+		answer, t, err = roundTrip(ctx, fresh, u, r, deadline) //nolint:bodyclose // because readAnswer closes it
 	}
 	if err != nil && ctx.Err() != nil {
 		return timedOut(t.phase(), r.Timeout).at(t.address())
@@ -180,6 +184,6 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 
 func roundTrip(ctx context.Context, transport *http.Transport, u *url.URL, r Request, deadline time.Time) (*http.Response, *try, error) {
 	t := newTry(ctx, r.Timeout, deadline)
-	answer, err := transport.RoundTrip(newRequest(t, u, r)) //nolint:bodyclose // because readAnswer closes it
+	answer, err := transport.RoundTrip(newRequest(t, u, r))
 	return answer, t, err
 }

@@ -116,7 +116,7 @@ func (t *try) address() string {
 
 // errUnprocessed stops the transport from repeating a request of which the
 // server said that it did nothing with it.
-var errUnprocessed = errors.New("the server refused the request unprocessed") //nolint:gochecknoglobals // because a sentinel error is a constant in all but type
+var errUnprocessed = errors.New("the server refused the request unprocessed")
 
 // repeatable tells whether the request may go out once more, on a connection of
 // its own: the server said that it did nothing with it, or a reused connection
@@ -145,8 +145,7 @@ func isReset(err error) bool {
 
 // failed puts the end of a request into words, when its time was not over.
 func (t *try) failed(err error) *failure {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
 	p, phase := t.peer.Load(), t.phase()
