@@ -225,6 +225,7 @@ func (a *App) changed(c store.Change) {
 	if a.dispatcher == nil {
 		return // still opening: nothing is held yet
 	}
+	a.tellDisabled(c.Endpoint)
 	a.registry.Apply(c)
 	a.auth.Apply(c)
 	a.dispatcher.Apply(c)
