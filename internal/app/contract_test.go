@@ -24,7 +24,7 @@ func waits(t testing.TB) []contract.Duration {
 
 func TestContract_S1_DeliveredIsA2xxInTime(t *testing.T) {
 	t.Parallel()
-	const limit = 500 * time.Millisecond
+	const limit = time.Second
 	r := newReceiver(t)
 	s := start(t, options{timeout: limit})
 	for _, c := range []struct {
@@ -162,7 +162,7 @@ func TestContract_S4_GoneDisablesAndEnablingSendsTheBacklog(t *testing.T) {
 // Retry-After counts where it is the longer of the two, on any failed answer.
 func TestContract_S4_RetryAfterIsTheLongerOfTheTwo(t *testing.T) {
 	t.Parallel()
-	const lapse = 1000
+	const lapse = 10_000
 	r := newReceiver(t)
 	// An hour is longer than the schedule's five seconds; a second is shorter than
 	// its five minutes.
@@ -210,14 +210,14 @@ func TestContract_P1_PostOverHTTPS(t *testing.T) {
 // delivery says when the next one is.
 func TestReceive_R11_EveryAttemptIsRecorded(t *testing.T) {
 	t.Parallel()
-	const lapse = 100
+	const lapse = 200
 	r := newReceiver(t)
 	r.on("/", write("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy"), thenClose("HTTP/1.1 200 OK\r\n"), status(404))
 	s := start(t, options{lapse: lapse})
 	e := s.endpoint(r.url("/"))
 	begin := time.Now().Add(-time.Second)
 	id := s.send(`{}`)
-	d := s.tried(id, 2) // the third is three seconds away
+	d := s.tried(id, 2) // the third is a second and a half away
 	if d.Event != id || d.Endpoint != e.ID || d.WebhookID != id || d.Status != client.StatusPending || d.Reason != "retry" || d.AttemptCount != 2 {
 		t.Errorf("delivery %+v", d)
 	}

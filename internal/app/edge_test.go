@@ -246,10 +246,11 @@ func TestFault_B84_ABadRowFailsItsDeliveryOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: s.opt.dir, Sealer: keys, Now: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var db *sqlite.DB
+	whenFree(t, func() (err error) {
+		db, err = sqlite.Open(t.Context(), sqlite.Config{Dir: s.opt.dir, Sealer: keys, Now: time.Now()})
+		return err
+	})
 	_, err = db.UpdateEndpoint(t.Context(), webhook.DefaultTenant, bad.ID, time.Now(), func(e *webhook.Endpoint) (store.EndpointUpdate, error) {
 		e.Headers = []webhook.Header{{Name: "X-A", Value: webhook.NewSecretText("a\r\nX-Injected: 1")}}
 		return store.EndpointUpdate{}, nil

@@ -77,10 +77,10 @@ func TestEngine_N2_RetriesGoToTheNewURL(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	r.on("/old", status(500))
-	s := start(t, options{lapse: 100})
+	s := start(t, options{lapse: 200})
 	e := s.endpoint(r.url("/old"))
 	id := s.send(`{}`)
-	s.tried(id, 2) // the third is three seconds away
+	s.tried(id, 2) // the third is a second and a half away
 	value := "new"
 	patch := client.EndpointPatch{URL: new(string), Headers: map[string]*string{"X-Which": &value}}
 	*patch.URL = r.url("/new")

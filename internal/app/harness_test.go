@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/posthorn/posthorn/client"
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/config"
+	"github.com/posthorn/posthorn/internal/store/sqlite"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
@@ -234,13 +236,30 @@ type server struct {
 // start starts a server; the test's end stops it.
 func start(t testing.TB, opt options) *server {
 	t.Helper()
-	s := prepared(t, opt)
-	if err := s.app.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	var s *server
+	whenFree(t, func() error {
+		s = prepared(t, opt)
+		opt.dir = s.opt.dir
+		return s.app.Start(t.Context())
+	})
 	t.Cleanup(func() { s.end(200 * time.Millisecond) })
 	s.caller = newCaller(t, s.app.Addr())
 	return s
+}
+
+// whenFree calls open until the data folder is not in use. A process that another
+// test starts has this one's files for a moment, locks included, from its fork
+// until it becomes another program.
+func whenFree(t testing.TB, open func() error) {
+	t.Helper()
+	var err error
+	eventually(t, "a free data folder", func() bool {
+		err = open()
+		return !errors.Is(err, sqlite.ErrInUse)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // prepared makes a server and does not start it.

@@ -9,12 +9,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,10 +38,19 @@ type world struct {
 
 var shared world
 
+// together is how many tests run at a time at least.
+const together = 4
+
 func TestMain(m *testing.M) {
 	if err := shared.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	// Most tests here wait for time to pass: more of them than there are
+	// processors get on together.
+	flag.Parse()
+	if n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()); err == nil && n < together {
+		_ = flag.Set("test.parallel", strconv.Itoa(together)) // a number it takes
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(shared.dir)
