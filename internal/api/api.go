@@ -101,6 +101,7 @@ type API struct {
 	mux      *http.ServeMux
 	schemas  *registry
 	refusals map[webhook.Code]refusal
+	bodies   budget
 	// document is the OpenAPI description.
 	document []byte
 }
@@ -111,7 +112,7 @@ func New(cfg Config) (*API, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("making the API: %w", err)
 	}
-	a := &API{cfg: cfg, mux: http.NewServeMux(), schemas: newRegistry(), refusals: map[webhook.Code]refusal{}}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), schemas: newRegistry(), refusals: map[webhook.Code]refusal{}, bodies: budget{most: bodiesBudget}}
 	for _, row := range refusals() {
 		a.refusals[row.Code] = row
 	}

@@ -36,6 +36,8 @@ type call struct {
 	document any
 	// read is true when nothing of the body is left on the connection.
 	read bool
+	// room is what the body takes of the budget for all bodies.
+	room room
 	now  time.Time
 }
 
@@ -119,7 +121,8 @@ func (p *headerProbe) Write(b []byte) (int, error) { return len(b), nil }
 // Until the key is good, not one byte of the body is read (B95).
 func (a *API) serve(op *operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{r: r, w: w, op: op, now: a.cfg.Clock.Wall()}
+		c := &call{r: r, w: w, op: op, now: a.cfg.Clock.Wall(), room: room{of: &a.bodies}}
+		defer c.room.leave()
 		err := a.admit(c)
 		if err == nil {
 			err = a.readRequest(c)
@@ -257,7 +260,7 @@ func (a *API) readBody(c *call) error {
 func (a *API) readAll(c *call, limit int64, timeout time.Duration) ([]byte, error) {
 	control := http.NewResponseController(c.w)
 	deadlined := control.SetReadDeadline(a.cfg.Clock.Wall().Add(timeout)) == nil
-	read, err := readWithin(c.r.Body, c.r.ContentLength, limit)
+	read, err := readWithin(c.r.Body, c.r.ContentLength, limit, &c.room)
 	if err != nil {
 		return nil, err
 	}
@@ -275,16 +278,22 @@ var errOverLimit = errors.New("body over its limit")
 // preallocate bounds what a declared length alone makes us set aside.
 const preallocate = 1 << 20
 
-func readWithin(from io.Reader, declared, limit int64) ([]byte, error) {
+func readWithin(from io.Reader, declared, limit int64, within *room) ([]byte, error) {
 	// One byte more than declared or allowed tells the end from an excess.
 	from = io.LimitReader(from, limit+1)
-	room := int64(512)
+	begin := int64(512)
 	if declared >= 0 {
-		room = min(declared, preallocate) + 1
+		begin = min(declared, preallocate) + 1
 	}
-	buf := make([]byte, 0, room)
+	if err := within.grow(int(begin)); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 0, begin)
 	for {
 		if len(buf) == cap(buf) {
+			if err := within.grow(2 * cap(buf)); err != nil {
+				return nil, err
+			}
 			buf = append(buf, 0)[:len(buf)]
 		}
 		n, err := from.Read(buf[len(buf):cap(buf)])

@@ -109,7 +109,7 @@ func (d *Dispatcher) still(f *flight) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := f.lane
-	if f.it.canceled || l.barred > 0 || before(f.contract, l, &f.it.work, d.now()) != contract.Try {
+	if f.it.canceled || l.barred > 0 || d.before(f.contract, l, &f.it.work, d.now()) != contract.Try {
 		return false
 	}
 	f.endpoint, f.epoch = l.endpoint, l.epoch.Load()

@@ -369,3 +369,25 @@ func TestEngine_N2_ErasedWhileItIsRead(t *testing.T) {
 		}
 	})
 }
+
+// What a caller says expires at a wall time does so by the wall clock, also
+// after that clock has stepped (N20).
+func TestEngine_N20_ExpiryGoesByTheWallClock(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1)
+		d := r.start()
+		r.clk.Step(-time.Hour)
+		live := r.commit(1, template{endpoint: 1, expires: r.clk.Wall().Add(time.Minute)})
+		over := r.commit(1, template{endpoint: 1, expires: r.clk.Wall().Add(-time.Minute)})
+		d.Offer(live)
+		d.Offer(over)
+		time.Sleep(time.Second)
+		if row := r.db.get(live[0].Ref); row.status != contract.StatusDelivered {
+			t.Errorf("before its end: %s", row.status)
+		}
+		if row := r.db.get(over[0].Ref); row.status != contract.StatusSkipped {
+			t.Errorf("after its end: %s", row.status)
+		}
+	})
+}

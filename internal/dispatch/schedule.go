@@ -79,7 +79,7 @@ func (d *Dispatcher) takeHead(l *lane, now time.Time) *flight {
 		return nil
 	}
 	c := d.contractFor(l, &it.work)
-	switch verdict := before(c, l, &it.work, now); verdict {
+	switch verdict := d.before(c, l, &it.work, now); verdict {
 	case contract.Try:
 		if d.starve(l, it) {
 			return nil
@@ -101,9 +101,13 @@ func (d *Dispatcher) takeHead(l *lane, now time.Time) *flight {
 
 // before asks the contract's rules before a try. A contract that is unknown
 // here has the same ones; the attempt then fails by itself.
-func before(c *contract.Contract, l *lane, w *store.Work, now time.Time) contract.Verdict {
+func (d *Dispatcher) before(c *contract.Contract, l *lane, w *store.Work, now time.Time) contract.Verdict {
 	if c == nil {
 		c = &contract.Contract{}
+	}
+	expires := w.ExpiresAt
+	if !expires.IsZero() {
+		expires = d.cfg.Clock.OnDueClock(expires) // a caller's wall time (N20)
 	}
 	return c.Before(contract.Facts{
 		Trigger:         w.Trigger,
@@ -111,7 +115,7 @@ func before(c *contract.Contract, l *lane, w *store.Work, now time.Time) contrac
 		EndpointOn:      l.on(),
 		EventGone:       w.Erased,
 		Due:             w.Due,
-		ExpiresAt:       w.ExpiresAt,
+		ExpiresAt:       expires,
 	}, now)
 }
 

@@ -339,7 +339,8 @@ func (t *tx) cancel(ref webhook.Ref, why webhook.Reason, now time.Time) (bool, e
 		statuses.num(contract.StatusCanceled), reasons.num(why), now, int64(ref))
 }
 
-// EraseEventData implements store.Events.
+// EraseEventData implements store.Events. The bytes are overwritten where they
+// lie: pages that are merely freed would keep them.
 func (d *DB) EraseEventData(ctx context.Context, tenant, event string, _ time.Time) error {
 	return d.writer.do(ctx, func(t *tx) error {
 		pos, err := d.findEvent(t.conn, tenant, event)
@@ -349,7 +350,7 @@ func (d *DB) EraseEventData(ctx context.Context, tenant, event string, _ time.Ti
 		if err != nil {
 			return err
 		}
-		if err := t.exec(`UPDATE event SET data = NULL, erased = 1 WHERE pos = ?`, pos); err != nil {
+		if err := t.exec(`UPDATE event SET data = zeroblob(length(data)), erased = 1 WHERE pos = ?`, pos); err != nil {
 			return err
 		}
 		first, end, err := deliveriesOf(t.conn, pos)

@@ -13,7 +13,7 @@ import (
 // ListLanes implements store.Lanes, by jumping from one endpoint to the next.
 func (d *DB) ListLanes(ctx context.Context) ([]store.LaneHead, error) {
 	var heads []store.LaneHead
-	err := d.read(ctx, func(c *conn) error {
+	err := d.readLane(ctx, func(c *conn) error {
 		last := int64(0)
 		for {
 			found, err := c.one(`SELECT endpoint, due FROM waiting WHERE endpoint > ? ORDER BY endpoint, due LIMIT 1`, []any{last},
@@ -37,7 +37,7 @@ const workColumns = `d.pos, d.endpoint, (SELECT id FROM tenant WHERE num = d.ten
 // ReadWindow implements store.Lanes.
 func (d *DB) ReadWindow(ctx context.Context, p store.WindowParams) (store.Window, error) {
 	var w store.Window
-	err := d.read(ctx, func(c *conn) error {
+	err := d.readLane(ctx, func(c *conn) error {
 		w = store.Window{}
 		promises := promiseReader{c: c}
 		bytes := p.Bytes
@@ -125,7 +125,7 @@ func readData(c *conn, ref webhook.Ref) (data []byte, err error) {
 
 // LoadData implements store.Lanes.
 func (d *DB) LoadData(ctx context.Context, ref webhook.Ref) (data []byte, err error) {
-	err = d.read(ctx, func(c *conn) error {
+	err = d.readLane(ctx, func(c *conn) error {
 		data, err = readData(c, ref)
 		return err
 	})
@@ -135,7 +135,7 @@ func (d *DB) LoadData(ctx context.Context, ref webhook.Ref) (data []byte, err er
 // ListMarks implements store.Lanes.
 func (d *DB) ListMarks(ctx context.Context) ([]store.Marked, error) {
 	var marked []store.Marked
-	err := d.read(ctx, func(c *conn) error {
+	err := d.readLane(ctx, func(c *conn) error {
 		promises := promiseReader{c: c}
 		return c.query(`SELECT `+workColumns+`, r.round, r.attempts, r.try, r.at FROM running r
 			JOIN delivery d ON d.pos = r.delivery JOIN event e ON e.pos = d.event ORDER BY r.delivery`, nil,

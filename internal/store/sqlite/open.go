@@ -79,14 +79,15 @@ var (
 
 // DB is the store in one SQLite file.
 type DB struct {
-	cfg     Config
-	lock    *os.File
-	ids     *webhook.IDCodec
-	idKey   []byte
-	writer  *writer
-	readers chan *conn
-	count   int // readers made
-	checks  *checkpointer
+	cfg    Config
+	lock   *os.File
+	ids    *webhook.IDCodec
+	idKey  []byte
+	writer *writer
+	// readers serve what callers ask, laneReaders what deliveries wait for, so that
+	// long pages of the log hold none of them up.
+	readers, laneReaders readerPool
+	checks               *checkpointer
 	// marks counts rows of the table running, so that reads can skip it.
 	marks   atomic.Int64
 	janitor *janitor
@@ -149,14 +150,11 @@ func (d *DB) open() error {
 	if err := d.writer.loadState(); err != nil {
 		return fmt.Errorf("reading the database's state: %w", err)
 	}
-	d.readers = make(chan *conn, d.cfg.Readers)
-	for range d.cfg.Readers {
-		r, err := openReaderConn(path, d.cfg.VFS)
-		if err != nil {
-			return fmt.Errorf("opening a reading connection: %w", err)
-		}
-		d.count++
-		d.readers <- r
+	if err := d.readers.open(path, d.cfg.VFS, d.cfg.Readers); err != nil {
+		return err
+	}
+	if err := d.laneReaders.open(path, d.cfg.VFS, laneReaders); err != nil {
+		return err
 	}
 	check, err := openConn(path, d.cfg.VFS)
 	if err != nil {
@@ -277,14 +275,23 @@ func writeMeta(c *conn, name string, value []byte) error {
 
 // read runs f on a reading connection, in one snapshot.
 func (d *DB) read(ctx context.Context, f func(*conn) error) error {
+	return d.readFrom(ctx, &d.readers, f)
+}
+
+// readLane is read for the dispatcher.
+func (d *DB) readLane(ctx context.Context, f func(*conn) error) error {
+	return d.readFrom(ctx, &d.laneReaders, f)
+}
+
+func (d *DB) readFrom(ctx context.Context, pool *readerPool, f func(*conn) error) error {
 	select {
 	case <-d.closed:
 		return store.ErrClosed
 	default:
 	}
 	select {
-	case c := <-d.readers:
-		defer func() { d.readers <- c }()
+	case c := <-pool.free:
+		defer func() { pool.free <- c }()
 		if err := c.run(hotBeginRead); err != nil {
 			return fmt.Errorf("beginning a read: %w", err)
 		}
@@ -317,9 +324,7 @@ func (d *DB) Close() error {
 
 func (d *DB) release() error {
 	var errs []error
-	for range d.count {
-		errs = append(errs, (<-d.readers).close())
-	}
+	errs = append(errs, d.readers.close(), d.laneReaders.close())
 	if d.checks != nil {
 		errs = append(errs, d.checks.conn.close())
 	}

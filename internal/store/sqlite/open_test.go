@@ -309,12 +309,12 @@ func TestEngine_N23_BigTablesAreNeverScanned(t *testing.T) {
 	}
 	statements := 0
 	for range d.cfg.Readers {
-		c := <-d.readers
+		c := <-d.readers.free
 		for sql := range c.stmts {
 			statements++
 			checkPlan(t, c, sql)
 		}
-		d.readers <- c
+		d.readers.free <- c
 	}
 	if statements < 8 {
 		t.Fatalf("only %d statements were looked at", statements)
@@ -359,8 +359,8 @@ func TestEngine_N23_OutcomesTouchNoIndex(t *testing.T) {
 	if !changed["status"] || len(changed) != 11 {
 		t.Fatalf("an outcome changes %v", changed)
 	}
-	c := <-d.readers
-	defer func() { d.readers <- c }()
+	c := <-d.readers.free
+	defer func() { d.readers.free <- c }()
 	indexed := 0
 	err := c.query(`SELECT i.name, x.name FROM pragma_index_list('delivery') i, pragma_index_info(i.name) x`, nil, func(s *sqlite3.Stmt) error {
 		indexed++

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -58,4 +59,36 @@ func TestEngine_N25_LogStaysBounded(t *testing.T) {
 	if largest.Load() < most || largest.Load() > 8*most || info.Size() > 8*most*4200 {
 		t.Fatalf("the log grew to %d pages, its file to %d bytes", largest.Load(), info.Size())
 	}
+}
+
+// What a deletion leaves to do is done in slices, between which others commit.
+func TestEngine_N25_JanitorWorksInSlices(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Dir: t.TempDir()})
+	e := newTestEndpoint(t, d, "a")
+	rev := testRevision(t, d)
+	var events []store.AcceptParams
+	for range 5*janitorSlice + 1 {
+		events = append(events, newTestEvent("", rev, e))
+	}
+	if _, err := d.Accept(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	before := d.Stats().Commits
+	if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, testStart()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		lanes, err := d.ListLanes(t.Context())
+		if err != nil || time.Now().After(deadline) {
+			t.Fatal("rows of a deleted endpoint still wait", err)
+		}
+		if len(lanes) == 0 {
+			break
+		}
+	}
+	if commits := d.Stats().Commits - before; commits < 7 {
+		t.Fatalf("%d rows ended in %d commits", len(events), commits)
+	}
+	checkWhole(t, d)
 }
