@@ -14,6 +14,11 @@ function h(name, attributes, ...children) {
   return element;
 }
 
+const linesType = "application/x-ndjson";
+
+// quoted makes one word of a text for a shell; an apostrophe would end it.
+const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
+
 const paragraphs = (text) => (text || "").split("\n\n").filter(Boolean).map((part) => h("p", {}, part));
 
 class Page {
@@ -93,15 +98,22 @@ class Page {
     return [target.type].flat().includes("null") ? null : {};
   }
 
+  // curl shows the operation as a command, and once more for a body of lines.
   curl(path, method, operation) {
     const server = (this.description.servers || [{ url: location.origin }])[0].url;
-    const lines = ["curl " + (method === "get" ? "" : "-X " + method.toUpperCase() + " ") + "'" + server + path + "'"];
+    const lines = ["curl -sS " + (method === "get" ? "" : "-X " + method.toUpperCase() + " ") + quoted(server + path)];
     if (!operation.security) lines.push("-H \"Authorization: Bearer $POSTHORN_KEY\"");
-    const [media, content] = Object.entries((operation.requestBody || {}).content || {})[0] || [];
-    if (content && content.example) {
-      lines.push("-H 'Content-Type: " + media + "'", "-d '" + JSON.stringify(content.example) + "'");
+    const join = (more) => [...lines, ...more].join(" \\\n  ");
+    const content = (operation.requestBody || {}).content || {};
+    const [media, first] = Object.entries(content)[0] || [];
+    if (!first || !first.example) return [join([])];
+    const body = JSON.stringify(first.example);
+    const commands = [join(["-H 'Content-Type: " + media + "'", "-d " + quoted(body)])];
+    if (content[linesType]) {
+      // --data-binary: -d would take the line breaks out.
+      commands.push(join(["-H 'Content-Type: " + linesType + "'", "--data-binary @- <<'END'"]) + "\n" + body + "\n" + body + "\nEND");
     }
-    return lines.join(" \\\n  ");
+    return commands;
   }
 
   // responses shows successes one by one, and refusals by their codes.
@@ -132,7 +144,7 @@ class Page {
       h("h3", {}, operation.summary),
       h("p", { class: "path" }, h("span", { class: "method " + method }, method.toUpperCase()), " ", h("code", {}, path)),
       ...paragraphs(operation.description),
-      h("pre", { tabindex: "0" }, this.curl(path, method, operation)),
+      ...this.curl(path, method, operation).map((command) => h("pre", { tabindex: "0" }, command)),
     ];
     if (operation.parameters) {
       parts.push(h("h4", {}, "Parameters"), this.table(operation.parameters.map((p) => this.row(p.name + (p.in === "query" ? "" : " (" + p.in + ")"), p.schema, p.required, p.description))));
@@ -162,7 +174,7 @@ class Page {
   }
 
   render(main, index) {
-    main.append(...paragraphs(this.description.info.description), h("p", {}, h("a", { href: "/openapi.json" }, "The OpenAPI document")));
+    main.append(h("section", { id: "api" }, h("h2", {}, "The API"), ...paragraphs(this.description.info.description), h("p", {}, h("a", { href: "/openapi.json" }, "The OpenAPI document"))));
     for (const tag of this.description.tags) {
       const all = [...this.operations()].filter((one) => one.operation.tags.includes(tag.name));
       main.append(h("section", { id: "tag-" + tag.name }, h("h2", {}, tag.name), h("p", {}, tag.description), all.map((one) => this.operation(one.path, one.method, one.operation))));
@@ -170,6 +182,8 @@ class Page {
         h("a", { href: "#" + one.operation.operationId }, h("span", { class: "method " + one.method }, one.method.toUpperCase()), one.operation.summary))))));
     }
     main.append(this.problems());
+    index.prepend(h("section", {}, h("h2", {}, "Start"), h("ul", {}, [["key", "A key"], ["receiver", "What a receiver gets"], ["api", "The API"]].map(([id, text]) =>
+      h("li", { "data-text": text.toLowerCase() + " signature verify headers admin" }, h("a", { href: "#" + id }, text))))));
     index.append(h("section", {}, h("h2", {}, "Reference"), h("ul", {}, h("li", { "data-text": "problems errors codes" }, h("a", { href: "#problems" }, "Problems")))));
   }
 }
