@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -91,17 +92,17 @@ func (c *Contract) checkFields(k *checks) {
 	seen := map[string]bool{}
 	for i, f := range c.Body.Fields {
 		path := fmt.Sprintf("body.fields[%d]", i)
-		k.that(f.Name != "" && !seen[f.Name], path, "needs a name of its own")
-		oneOf(k, path, f.From, inBody...)
+		k.that(f.Name != "" && !seen[f.Name], path+".name", "must be a name of its own")
+		oneOf(k, path+".from", f.From, inBody...)
 		seen[f.Name] = true
 	}
 	k.that(freeHeader(c.Signature.Header), "signature.header", headerRule)
 	seen = map[string]bool{strings.ToLower(c.Signature.Header): true}
 	for i, f := range c.Headers {
 		path := fmt.Sprintf("headers[%d]", i)
-		k.that(freeHeader(f.Name), path, headerRule)
-		k.that(!seen[strings.ToLower(f.Name)], path, "needs a name of its own; upper and lower case are the same")
-		oneOf(k, path, f.From, inHeader...)
+		k.that(freeHeader(f.Name), path+".name", headerRule)
+		k.that(!seen[strings.ToLower(f.Name)], path+".name", "must be a name of its own; upper and lower case are the same")
+		oneOf(k, path+".from", f.From, inHeader...)
 		seen[strings.ToLower(f.Name)] = true
 	}
 }
@@ -111,7 +112,8 @@ const headerRule = "must be the name of an HTTP header that neither frames the r
 // freeHeader tells whether a contract may name a header so: it is a token (RFC
 // 9110 section 5.6.2), and HTTP and the sender have no use of their own for it.
 func freeHeader(name string) bool {
-	if !regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$").MatchString(name) {
+	const token = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+.^_`|~-"
+	if name == "" || len(name) > 128 || strings.Trim(name, token) != "" {
 		return false
 	}
 	name = strings.ToLower(name)
@@ -276,9 +278,10 @@ func (c *Contract) checkAgain(k *checks) {
 	k.that(json.Valid([]byte(c.Test.Data)), "test.data", "must be JSON")
 	k.that(within(c.History.Keep, time.Hour, maxKeep), "history.keep", "must lie between 1h and 3650d")
 	oneOf(k, "history.on_endpoint_delete", c.History.OnEndpointDelete, "keep", "delete")
-	for from, to := range c.History.Statuses {
-		oneOf(k, "history.statuses", from, Statuses()...)
-		oneOf(k, "history.statuses", to, Statuses()...)
+	for _, from := range slices.Sorted(maps.Keys(c.History.Statuses)) {
+		path := "history.statuses." + string(from)
+		k.that(slices.Contains(Statuses(), from), path, "is no status")
+		oneOf(k, path, c.History.Statuses[from], Statuses()...)
 	}
 	k.that(c.Run.TokenFor.Std() <= maxKeep, "run.token_for", "must be at most 3650d")
 }
