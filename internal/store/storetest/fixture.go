@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,11 +91,18 @@ func (f *fixture) same(what string, got, want any) {
 
 // changes records what the store tells.
 type changes struct {
-	mu  sync.Mutex
-	all []store.Change
+	// slow lets others run before a change is noted.
+	slow bool
+	mu   sync.Mutex
+	all  []store.Change
 }
 
 func (c *changes) add(change store.Change) {
+	for range 200 {
+		if c.slow {
+			runtime.Gosched()
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, change)

@@ -13,6 +13,7 @@ func revisionCases() []testCase {
 		{name: "TestEngine_N2_StaleRevisionIsRefused", run: staleRevisionIsRefused},
 		{name: "TestEngine_N2_StaleIsMatchedAgainInItsTransaction", run: staleIsMatchedAgain},
 		{name: "TestEngine_N2_ChangeAheadInTheQueueMakesStale", run: changeAheadMakesStale},
+		{name: "TestEngine_N2_ChangeAheadIsToldBeforeItIsMatchedAgain", run: changeAheadIsTold},
 		{name: "TestEngine_N2_EveryChangeRaisesTheRevision", run: everyChangeRaises},
 		{name: "TestEngine_N2_ChangesAreToldInOrderBeforeTheAnswer", run: changesAreToldInOrder},
 		{name: "TestEngine_N2_RevisionsSurviveARestart", run: revisionsSurvive},
@@ -92,6 +93,39 @@ func changeAheadMakesStale(f *fixture) {
 	f.accept(f.event(e))
 }
 
+// Who matches again inside the store's transaction looks into memory that follows
+// OnChange: a change that waited for the same commit ahead of it must have been
+// told by then.
+func changeAheadIsTold(f *fixture) {
+	e, other := f.endpoint("a"), f.endpoint("b")
+	off := f.end(f.send(e), "failed", webhook.WhyStopped)
+	off.Disable = webhook.ReasonGone
+	late := f.event(e)
+	late.Rematch = func() (int64, []store.Target) {
+		told := f.heard.since(0)
+		p := newEvent(webhook.DefaultTenant, told[len(told)-1].Revision, f.now, other)
+		return p.Revision, p.Targets
+	}
+	release := f.db.Stall(f.T, f.Store)
+	recorded := f.begin(off)
+	answered := make(chan store.AcceptResult, 1)
+	go func() {
+		results, err := f.Accept(f.ctx, []store.AcceptParams{late})
+		if err != nil {
+			f.Error(err)
+			results = make([]store.AcceptResult, 1)
+		}
+		answered <- results[0]
+	}()
+	release()
+	f.ok((<-recorded).err)
+	r := <-answered
+	f.ok(r.Err)
+	if len(r.Fresh) != 1 || r.Fresh[0].Endpoint != other.Key {
+		f.Fatalf("result is %+v", r)
+	}
+}
+
 func everyChangeRaises(f *fixture) {
 	f.tenant("t2")
 	other := f.revision("t2")
@@ -139,6 +173,7 @@ func everyChangeRaises(f *fixture) {
 func changesAreToldInOrder(f *fixture) {
 	const callers, times = 8, 12
 	first := f.revision(webhook.DefaultTenant)
+	f.heard.slow = true // an answer that does not wait for it comes first
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
