@@ -139,7 +139,11 @@ func (s *schema) checkMember(name string, v any, at string, out *faults) {
 	}
 	values, ok := s.AdditionalProperties.(*schema)
 	if !ok {
-		out.add(pointer, webhook.CodeUnknownField, "there is no field of this name", "the fields "+s.memberNames())
+		detail := "there is no field of this name"
+		if way, known := s.elsewhere[name]; known {
+			detail += "; " + way
+		}
+		out.add(pointer, webhook.CodeUnknownField, detail, s.memberNames())
 		return
 	}
 	if s.PropertyNames != nil {
@@ -154,9 +158,9 @@ func (s *schema) memberNames() string {
 		names[i] = member.name
 	}
 	if len(names) == 0 {
-		return "none: the body is empty or {}"
+		return "no fields: the body is empty or {}"
 	}
-	return strings.Join(names, ", ")
+	return "the fields " + strings.Join(names, ", ")
 }
 
 func (s *schema) limitCode() webhook.Code {

@@ -75,7 +75,7 @@ func (a *API) listContracts(c *call) (reply, error) {
 func (a *API) getContract(c *call) (reply, error) {
 	found, ok := a.cfg.Contracts.Lookup(c.r.PathValue("name"))
 	if !ok {
-		return reply{}, errNotFound()
+		return reply{}, store.ErrNotFound
 	}
 	return reply{status: http.StatusOK, value: showContract(found)}, nil
 }

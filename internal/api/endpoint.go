@@ -24,6 +24,10 @@ func (a *API) endpointOperations() []*operation {
 	take := a.schemas.bodyOf(reflect.TypeFor[endpointInput](), map[string]any{"url": "https://example.com/webhooks", "events": []string{"link.created", "click"}})
 	patch := *take
 	patch.schema = a.schemas.mergePatch("EndpointPatch", take.schema, "secret")
+	patch.schema.deref().elsewhere = map[string]string{
+		"state":  "an endpoint's state changes by POST to /pause, /resume or /enable below it",
+		"secret": "an endpoint's secret changes by POST to /rotate-secret below it",
+	}
 	patch.types = []string{"application/merge-patch+json", "application/json"}
 	patch.optional = true
 	patch.example = map[string]any{"description": "Orders to the warehouse", "metadata": map[string]any{"customer": nil}}

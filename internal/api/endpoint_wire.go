@@ -6,7 +6,7 @@ import (
 
 // endpointInput is what creating takes, and PUT.
 type endpointInput struct {
-	URL         string            `json:"url" doc:"Where events are sent, by POST. What is behind # is dropped, the host is stored in lower case; path and query stay as given." min:"1" max:"2048" form:"a URL such as https://example.com/webhooks" example:"https://example.com/webhooks"`
+	URL         string            `json:"url" doc:"Where events are sent, by POST. What is behind # is dropped, the host is stored in lower case; path and query stay as given." min:"1" max:"2048" form:"a URL such as https://example.com/webhooks, of at most 2048 bytes" example:"https://example.com/webhooks"`
 	Events      []string          `json:"events" doc:"Patterns that choose events by their type: a type, a family such as link.*, or * for all but the server's own (webhook.failed, endpoint.*). An event that several patterns match is delivered once." min:"1" max:"50" limit:"endpoint_patterns" items:"pattern=^(\\*|[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*(\\.\\*)?)$;max=130;form=a type such as link.created, a family such as link.*, or *" example:"[\"link.created\",\"click\"]"`
 	Secret      string            `json:"secret,omitempty" secret:"in" doc:"The signing secret: whsec_ and the base64 of 24 to 64 random bytes, under the standard contract. It is taken unchanged. Without one, a secret is made." min:"1" max:"256" example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
 	Active      *bool             `json:"active,omitempty" doc:"false switches the endpoint off: it is paused, and its deliveries wait. true switches it on from any state. Absent: on for a new endpoint, else as it is." example:"true"`

@@ -72,8 +72,14 @@ func (a *API) eventOperations() []*operation {
 	}
 }
 
+// typeSchema is for filters: what was published has a type, never a pattern.
 func typeSchema() *schema {
-	return &schema{Type: types{typeString}, MinLength: 1, MaxLength: webhook.MaxTypeLength, form: "an event type such as link.created"}
+	s := &schema{
+		Type: types{typeString}, MinLength: 1, MaxLength: webhook.MaxTypeLength, Pattern: `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`,
+		form: "whole event types such as link.created, several by commas; a pattern such as link.* chooses nothing here",
+	}
+	s.compile()
+	return s
 }
 
 func keySchema() *schema {

@@ -49,7 +49,7 @@ func checkParams(c *call) error {
 		i := slices.IndexFunc(c.op.params, func(p param) bool { return p.in == "query" && p.name == name })
 		switch {
 		case i < 0:
-			found.add(shortName(name), webhook.CodeUnknownField, "there is no query parameter of this name", "the parameters "+paramNames(c.op.params))
+			found.add(shortName(name), webhook.CodeUnknownField, "there is no query parameter of this name", paramNames(c.op.params))
 		case len(values) > 1:
 			found.invalid(name, "it is given more than once", "each parameter once; several values separated by commas where that is possible")
 		default:
@@ -106,9 +106,9 @@ func paramNames(params []param) string {
 		}
 	}
 	if len(names) == 0 {
-		return "none"
+		return "no parameters"
 	}
-	return strings.Join(names, ", ")
+	return "the parameters " + strings.Join(names, ", ")
 }
 
 // many returns the values of a parameter that takes several, nil when absent.

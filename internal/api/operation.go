@@ -1,10 +1,13 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
+	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
@@ -138,7 +141,46 @@ func (a *API) operations() []*operation {
 	} {
 		all = append(all, of()...)
 	}
+	for _, op := range all {
+		op.nameMissing()
+	}
 	return all
+}
+
+// nameMissing makes the handler say which kind of thing is not there. The answer
+// is the same for what is missing and for what belongs to another tenant.
+func (op *operation) nameMissing() {
+	detail, handle := op.missing(), op.handle
+	if detail == "" || handle == nil {
+		return
+	}
+	op.handle = func(c *call) (reply, error) {
+		answer, err := handle(c)
+		if errors.Is(err, store.ErrNotFound) {
+			err = webhook.NewProblem(webhook.CodeNotFound, detail)
+		}
+		return answer, err
+	}
+}
+
+// missing says that what the last {…} of the path names is not there; "" for a
+// path without one.
+func (op *operation) missing() string {
+	named := strings.LastIndex(op.path, "/{")
+	if named < 0 {
+		return ""
+	}
+	switch collection := op.path[:named]; collection {
+	case "/v1/tenants":
+		return "There is no tenant of this ID for this key."
+	case "/v1/contracts":
+		return "There is no contract of this name."
+	default:
+		noun := map[string]string{
+			"/v1/events": "event", "/v1/endpoints": "endpoint", "/v1/deliveries": "delivery", "/v1/tenants/{id}/keys": "key",
+		}[collection]
+		return "There is no " + noun + " of this ID for this tenant."
+	}
 }
 
 // tags are the groups of operations, in the order of the page.

@@ -142,7 +142,7 @@ func sentence(detail string) string {
 func storeProblem(err error) *webhook.Problem {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return errNotFound()
+		return webhook.NewProblem(webhook.CodeNotFound, "There is nothing here for this tenant.") // no path named it
 	case errors.Is(err, store.ErrExists):
 		return webhook.NewProblem(webhook.CodeConflict, "The ID is taken.")
 	case errors.Is(err, store.ErrNotEmpty):
@@ -158,12 +158,6 @@ func storeProblem(err error) *webhook.Problem {
 	default:
 		return webhook.NewProblem(webhook.CodeInternal, "The fault is ours, and was logged.")
 	}
-}
-
-// errNotFound is the one answer for what is missing and for what belongs to
-// another tenant.
-func errNotFound() *webhook.Problem {
-	return webhook.NewProblem(webhook.CodeNotFound, "There is nothing here for this tenant.")
 }
 
 // refuse answers with a problem document.

@@ -49,6 +49,8 @@ type schema struct {
 	// limit names the limit that MaxItems, MaxProperties or MaxLength stand for
 	// (GET /v1/limits); its name is the code of the fault.
 	limit webhook.Code
+	// elsewhere says of members that an object does not take how they are changed.
+	elsewhere map[string]string
 }
 
 // The types of JSON Schema.

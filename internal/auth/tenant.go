@@ -54,7 +54,7 @@ func (a *Authenticator) ResolveTenant(ctx context.Context, who Identity, header 
 }
 
 func noTenant() *webhook.Problem {
-	return webhook.NewProblem(webhook.CodeNotFound, "There is nothing here for this tenant.")
+	return webhook.NewProblem(webhook.CodeNotFound, "There is no tenant of this ID for this key.")
 }
 
 // CheckTenant returns nil for a tenant that exists, a *Problem (not_found) for

@@ -141,7 +141,7 @@ func (m *members) readIdentity(e *Event, limits *Limits) {
 		case !webhook.ValidEventID(id):
 			m.faults.invalid("/id", "it does not have the form of an event's ID", webhook.EventIDForm)
 		case limits.IsOwn != nil && limits.IsOwn(id):
-			m.faults.invalid("/id", "it has the form of the IDs that are made here", webhook.EventIDForm+", or none at all")
+			m.faults.invalid("/id", "it has the form of the IDs that are made here", "an ID that this server did not make, "+webhook.EventIDForm+"; or none at all")
 		}
 		e.ID = id
 	}
