@@ -179,6 +179,63 @@ func (q *queue) isClosed() bool {
 	return q.closed != nil
 }
 
+// What an undone batch had put into the writer's memory is undone too: words,
+// health and positions come out as if the batch had never been.
+func TestEngine_N12_UndoneBatchLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	d, work := poisoned(t, 3)
+	rev := testRevision(t, d)
+	release := stall(t, d)
+	failed := make(chan error, 1)
+	failure := testSuccess(&work[0], 500)
+	failure.Status, failure.NextAt = contract.StatusPending, testStart()
+	bad := testSuccess(&work[1], 200)
+	bad.Attempt.Address = "poison"
+	recorded := make(chan error, 2)
+	d.Record(failure, func(_ store.RecordResult, err error) { recorded <- err })
+	accepted := make(chan store.AcceptResult, 1)
+	go func() {
+		p := newTestEvent("new", rev, &webhook.Endpoint{Key: work[0].Endpoint, Contract: "never seen", ContractRevision: "r9"})
+		p.Type = "never.seen"
+		results, err := d.Accept(context.Background(), []store.AcceptParams{p})
+		failed <- err
+		accepted <- results[0]
+	}()
+	for d.writer.queue.waiting() < 2 {
+		runtime.Gosched()
+	}
+	d.Record(bad, func(_ store.RecordResult, err error) { recorded <- err })
+	release()
+	if err := <-recorded; err != nil {
+		t.Error(err)
+	}
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-recorded; err == nil {
+		t.Error("poison was recorded")
+	}
+	w := (<-accepted).Fresh[0]
+	v, err := d.GetDelivery(t.Context(), webhook.DefaultTenant, w.DeliveryID)
+	if err != nil || v.Type != "never.seen" || v.Contract != "never seen" || v.ContractRevision != "r9" {
+		t.Errorf("%v, %+v", err, v)
+	}
+	e, err := d.GetEndpoint(t.Context(), webhook.DefaultTenant, "a")
+	if err != nil || e.Health.FailuresInRow != 1 {
+		t.Errorf("%v, %+v", err, e.Health)
+	}
+	if w.Ref != work[2].Ref+1 {
+		t.Errorf("the delivery after %d is %d", work[2].Ref, w.Ref)
+	}
+}
+
+// waiting counts what is queued.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.ops) - q.head
+}
+
 // An outcome that is lightened while the store closes is still written.
 func TestEngine_N12_LightenedWhileClosing(t *testing.T) {
 	t.Parallel()

@@ -200,7 +200,7 @@ func (w *writer) transact(batch []op) (results []error, changes []store.Change, 
 		err := batch[i].run(t)
 		var refused refusal
 		if err != nil && !errors.As(err, &refused) {
-			return nil, nil, w.rollback(before, err)
+			return nil, nil, w.rollback(before, "writing", err)
 		}
 		if err != nil {
 			err = refused.err
@@ -212,10 +212,10 @@ func (w *writer) transact(batch []op) (results []error, changes []store.Change, 
 	}
 	w.results = results
 	if err := t.writeHealth(); err != nil {
-		return nil, nil, w.rollback(before, err)
+		return nil, nil, w.rollback(before, "writing", err)
 	}
 	if err := w.conn.run(hotCommit); err != nil {
-		return nil, nil, w.commitFailed(before, err)
+		return nil, nil, w.rollback(before, "committing", err)
 	}
 	w.db.marks.Add(t.marks)
 	return results, t.changes, nil
@@ -228,7 +228,7 @@ func (t *tx) reset() {
 }
 
 // rollback undoes the transaction, in the file and in memory.
-func (w *writer) rollback(before state, cause error) error {
+func (w *writer) rollback(before state, doing string, cause error) error {
 	w.state = before
 	w.forget()
 	if !w.conn.db.GetAutocommit() {
@@ -236,19 +236,11 @@ func (w *writer) rollback(before state, cause error) error {
 			return fmt.Errorf("%w: rolling back: %w", store.ErrUnknown, err)
 		}
 	}
-	return w.failed("writing", cause)
+	return w.failed(doing, cause)
 }
 
-// commitFailed tells a commit that surely did not happen from one that may have:
-// after an I/O error nothing is known (N1).
-func (w *writer) commitFailed(before state, cause error) error {
-	if !diskFull(cause) && (errors.Is(cause, sqlite3.IOERR) || errors.Is(cause, sqlite3.CORRUPT)) {
-		return fmt.Errorf("%w: committing: %w", store.ErrUnknown, cause)
-	}
-	return w.rollback(before, cause)
-}
-
-// failed names the operation. An I/O error leaves no trust in the file.
+// failed names the operation. An I/O error leaves no trust in the file: a commit
+// that met one may stand or not (N1).
 func (w *writer) failed(doing string, err error) error {
 	switch {
 	case errors.Is(err, store.ErrUnknown):
