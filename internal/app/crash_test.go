@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -28,7 +29,7 @@ import (
 // then.
 const (
 	crashEvents     = 10_000
-	crashKills      = 6
+	crashEnds       = 9 // every third by SIGTERM
 	crashEndpoints  = 4
 	crashPublishers = 6
 	// crashInFlight is what one endpoint may have on the wire.
@@ -60,12 +61,12 @@ func TestCrash_KilledUnderLoad(t *testing.T) {
 
 // tally is what came of it all.
 type tally struct {
-	rounds, events, kills, requests, refused, inFlight, repeated, lost int
+	rounds, events, kills, stops, requests, refused, inFlight, repeated, lost int
 }
 
 func (a *tally) String() string {
-	return fmt.Sprintf("%d rounds, %d events acknowledged, %d kills, %d requests (%d answered with a failure on purpose), %d lost, %d duplicates with %d in flight at the kills",
-		a.rounds, a.events, a.kills, a.requests, a.refused, a.lost, a.repeated, a.inFlight)
+	return fmt.Sprintf("%d rounds, %d events acknowledged, %d kills, %d stops, %d requests (%d answered with a failure on purpose), %d lost, %d duplicates with %d in flight at the kills",
+		a.rounds, a.events, a.kills, a.stops, a.requests, a.refused, a.lost, a.repeated, a.inFlight)
 }
 
 // message is what the receiver knows of one webhook-id.
@@ -178,10 +179,14 @@ func (c *crash) round() {
 	for i := range crashPublishers {
 		running.Go(func() { c.publish(i) })
 	}
-	for k := range crashKills {
-		mark := crashEvents * (k + 1) / (crashKills + 1)
+	for k := range crashEnds {
+		mark := crashEvents * (k + 1) / (crashEnds + 1)
 		eventually(c.t, "progress", func() bool { return c.progress() >= mark })
-		c.kill()
+		if k%3 == 2 {
+			c.stop()
+		} else {
+			c.kill()
+		}
 	}
 	running.Wait()
 	c.settle()
@@ -291,6 +296,21 @@ func (c *crash) kill() {
 	c.p = c.p.again()
 }
 
+// stop stops the server with SIGTERM, under the same load: nothing is left in
+// flight, so nothing comes twice (B50).
+func (c *crash) stop() {
+	c.t.Helper()
+	if code, took := c.p.terminate(); code != 0 || took > patience {
+		c.t.Errorf("SIGTERM: exit code %d after %s", code, took)
+	}
+	eventually(c.t, "silence", func() bool { return c.r.connected() == 0 })
+	if cut := c.cutNow(); cut != 0 {
+		c.t.Errorf("%d were in flight after a stop", cut)
+	}
+	c.total.stops++
+	c.p = c.p.again()
+}
+
 // cutNow counts the requests that the receiver got and whose outcome is not in
 // the database: what was in flight. It reads a copy, so that the server itself
 // finds the files as the kill left them.
@@ -303,6 +323,9 @@ func (c *crash) cutNow() (cut int) {
 	defer func() { _ = os.RemoveAll(copied) }() // a long run kills often
 	for _, name := range []string{sqlite.FileName, sqlite.FileName + "-wal", secretsKeyFile} {
 		text, err := os.ReadFile(filepath.Join(c.p.dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a stop leaves no log
+		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(copied, name), text, 0o600)
 		}
