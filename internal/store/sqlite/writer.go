@@ -21,6 +21,7 @@ type writer struct {
 	queue *queue
 
 	finished chan struct{}
+	files    linked
 
 	commits, ops atomic.Int64 // for Stats
 
@@ -101,7 +102,10 @@ func (w *writer) loadState() error {
 	return err
 }
 
-func (w *writer) start() { go w.loop() }
+func (w *writer) start() {
+	w.files = linkFiles(w.db.cfg.Dir)
+	go w.loop()
+}
 
 // stop commits what is queued and ends the writer.
 func (w *writer) stop() {
@@ -156,6 +160,9 @@ func (w *writer) commit(batch []op) int {
 		return finish(batch, w.dead)
 	}
 	results, changes, err := w.transact(batch)
+	if err == nil && w.files.lost() {
+		err = fmt.Errorf("%w: the database's files were deleted or replaced while the server ran", store.ErrUnknown)
+	}
 	switch {
 	case err == nil:
 		w.commits.Add(1)
