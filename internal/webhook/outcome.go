@@ -50,7 +50,7 @@ type Outcome struct {
 	StartedAt time.Time
 	Duration  time.Duration
 	// Message is a text for the endpoint's owner: no URL, no secret, no Go
-	// error string. "" for a success.
+	// error string. "" for a success, unless the answer's body was broken.
 	Message string
 	// Address is the IP and port that was dialled or reused, "" when none was.
 	Address string
