@@ -83,30 +83,35 @@ func keptKey(path string, create func() (string, error)) (text string, made bool
 	if text, err = create(); err != nil {
 		return "", false, err
 	}
-	return text, true, writeKept(path, text)
+	err = writeKept(path, text)
+	if errors.Is(err, fs.ErrExist) { // another process was faster: its key it is
+		have, err := os.ReadFile(path)
+		return strings.TrimSpace(string(have)), false, err
+	}
+	return text, true, err
 }
 
 // writeKept writes a key so that it is durable before anything is sealed with
-// it: its name in the folder too, which a file's own sync does not promise. A key
-// that could not be written is taken away, else the next start would read a part.
+// it: its name in the folder too, which a file's own sync does not promise. The
+// name appears only with the whole key behind it, whenever the process dies, and
+// never takes the place of another key.
 func writeKept(path, text string) (err error) {
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.CreateTemp(folder, filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}()
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
 	if _, err := f.WriteString(text + "\n"); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
 	return syncFolder(folder)
