@@ -64,7 +64,7 @@ func rows() []row {
 		{"internal/cli/demo", "signature client internal/clock internal/cli/receiver", ""},
 		{"internal/cli/bench", "signature client internal/clock internal/cli/receiver", ""},
 		{"internal/cli", "contract signature client internal/webhook internal/catalog internal/clock internal/config internal/cli/receiver internal/cli/demo internal/cli/bench", ""},
-		{"internal/cli/reference", "internal/clock internal/config internal/cli", ""},
+		{"internal/cli/reference", "<nouns> signature internal/catalog internal/send internal/clock internal/config internal/cli", ""},
 		{"cmd/posthorn", "internal/clock internal/config internal/app internal/cli", ""},
 		// Around the code.
 		{"internal/archtest", "", ""},

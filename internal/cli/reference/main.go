@@ -1,5 +1,9 @@
-// Command reference writes docs/configuration.md and docs/cli.md from the code:
-// the settings' tags and the commands' help. Its argument is the folder.
+// Command reference writes docs/configuration.md and docs/cli.md from the code,
+// the settings' tags and the commands' help, and a page for each built-in contract
+// into docs/contracts, from its file and the English texts. Its argument is the
+// folder of the documents.
+//
+// Start with main; the pages of contracts begin in contracts.go.
 package main
 
 import (
@@ -38,5 +42,17 @@ func write(folder string) error {
 	if err := os.WriteFile(filepath.Join(folder, "configuration.md"), settings.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "cli.md"), commands.Bytes(), 0o644)
+	if err := os.WriteFile(filepath.Join(folder, "cli.md"), commands.Bytes(), 0o644); err != nil {
+		return err
+	}
+	pages, err := contractPages(folder)
+	if err != nil {
+		return err
+	}
+	for name, page := range pages {
+		if err := os.WriteFile(filepath.Join(folder, "contracts", name+".md"), []byte(page), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
