@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/posthorn/posthorn/client"
+	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/store/sqlite"
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -211,6 +212,26 @@ func TestFault_B81_SecretsStayWhereTheyBelong(t *testing.T) {
 	checkFree(t, "/metrics", append(metrics, open...), secrets)
 	s.stop()
 	checkFree(t, "the log", []byte(s.log.String()), append(secrets, operatorKey))
+}
+
+// An attempt that panics is a failed one, and what it panicked with is not shown.
+func TestFault_B81_PanicsShowNothing(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	// No buffer has a negative size.
+	s := start(t, options{lapse: 1_000_000, change: func(c *contract.Contract) { c.Response.Read = -2 }})
+	e := s.endpoint(r.url("/T0K3N"), func(e *client.NewEndpoint) { e.Headers = map[string]string{"Authorization": "Bearer S3CRET-4"} })
+	d := s.until(s.send(`{}`), client.StatusFailed)
+	if len(d.Attempts) != 10 || len(r.at("/T0K3N")) != 10 {
+		t.Errorf("%d attempts, %d requests", len(d.Attempts), len(r.at("/T0K3N")))
+	}
+	_, _, shown := s.raw(http.MethodGet, "/v1/deliveries/"+d.ID, "", nil)
+	checkFree(t, "the delivery", shown, secretsOf(e.Secret))
+	s.stop()
+	if !strings.Contains(s.log.String(), "an attempt panicked") {
+		t.Error("no word of it in the log")
+	}
+	checkFree(t, "the log", []byte(s.log.String()), secretsOf(e.Secret))
 }
 
 // A receiver may send back what it got at a moment when nothing was asked: the

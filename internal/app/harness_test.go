@@ -218,8 +218,9 @@ type options struct {
 	lapse   int
 	grace   time.Duration
 	allow   []string
-	// timeout replaces the contract's.
+	// timeout replaces the contract's; change changes the rest of it.
 	timeout time.Duration
+	change  func(*contract.Contract)
 	seams   seams
 }
 
@@ -289,11 +290,14 @@ func prepared(t testing.TB, opt options) *server {
 		t.Fatal(err)
 	}
 	s.app.seams = opt.seams
+	other := *s.app.contracts[contract.Standard]
 	if opt.timeout > 0 {
-		hurried := *s.app.contracts[contract.Standard]
-		hurried.Timeout = contract.Duration(opt.timeout)
-		s.app.contracts[contract.Standard] = &hurried
+		other.Timeout = contract.Duration(opt.timeout)
 	}
+	if opt.change != nil {
+		opt.change(&other)
+	}
+	s.app.contracts[contract.Standard] = &other
 	t.Cleanup(func() {
 		if t.Failed() {
 			lines := strings.Split(s.log.String(), "\n")
