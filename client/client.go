@@ -160,7 +160,7 @@ func (c *Client) once(ctx context.Context, req call, out any) (http.Header, erro
 		return nil, fmt.Errorf("the answer to %s %s is over %d MiB", req.method, req.path, maxAnswer>>20)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return resp.Header, readError(resp, body)
+		return resp.Header, c.readError(resp, body)
 	}
 	return resp.Header, c.decode(req, resp.StatusCode, body, out)
 }

@@ -123,8 +123,8 @@ func TestError_FromSomethingElse(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Status != 502 || refused.Code != "" {
 		t.Fatalf("got %v", err)
 	}
-	if strings.Contains(err.Error(), "<h1>") {
-		t.Errorf("the page is quoted: %v", err)
+	if strings.Contains(err.Error(), "<h1>") || !strings.Contains(err.Error(), " a Posthorn server?") {
+		t.Errorf("the page is quoted, or the server not named: %v", err)
 	}
 }
 

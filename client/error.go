@@ -100,12 +100,12 @@ func (e *Error) Unwrap() error {
 
 // readError makes an Error of any answer that is no success. What is no problem
 // document (a proxy's page, say) is not quoted: it may be long and in HTML.
-func readError(resp *http.Response, body []byte) *Error {
+func (c *Client) readError(resp *http.Response, body []byte) *Error {
 	e := &Error{}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	isJSON := mediaType == "application/problem+json" || mediaType == "application/json"
 	if !isJSON || json.Unmarshal(body, e) != nil {
-		*e = Error{Detail: "the answer is no problem document: something else than Posthorn may have sent it"}
+		*e = Error{Detail: "the answer is no problem document: is " + c.base() + " a Posthorn server?"}
 	}
 	e.Status = resp.StatusCode
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
