@@ -201,9 +201,7 @@ func TestEngine_N12_UndoneBatchLeavesNoTrace(t *testing.T) {
 		failed <- err
 		accepted <- results[0]
 	}()
-	for d.writer.queue.waiting() < 2 {
-		runtime.Gosched()
-	}
+	d.writer.queue.awaitWaiting(2)
 	d.Record(bad, func(_ store.RecordResult, err error) { recorded <- err })
 	release()
 	if err := <-recorded; err != nil {
@@ -229,11 +227,17 @@ func TestEngine_N12_UndoneBatchLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// waiting counts what is queued.
-func (q *queue) waiting() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.ops) - q.head
+// awaitWaiting returns when n operations are queued.
+func (q *queue) awaitWaiting(n int) {
+	for {
+		q.mu.Lock()
+		waiting := len(q.ops) - q.head
+		q.mu.Unlock()
+		if waiting >= n {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // An outcome that is lightened while the store closes is still written.
