@@ -91,16 +91,18 @@ func (d *DB) findDelivery(c *conn, tenant, id string) (int64, error) {
 	if err != nil {
 		return 0, store.ErrNotFound
 	}
+	return pos, c.owned(`SELECT (SELECT id FROM tenant WHERE num = d.tenant) FROM delivery d WHERE pos = ?`, pos, tenant)
+}
+
+// owned checks that sql, a selection of an owner by position, gives the tenant;
+// ErrNotFound where it gives none or another one.
+func (c *conn) owned(sql string, pos int64, tenant string) error {
 	owner := ""
-	_, err = c.one(`SELECT (SELECT id FROM tenant WHERE num = d.tenant) FROM delivery d WHERE pos = ?`, []any{pos},
-		func(s *sqlite3.Stmt) { owner = s.ColumnText(0) })
-	if err != nil {
-		return 0, err
+	_, err := c.one(sql, []any{pos}, func(s *sqlite3.Stmt) { owner = s.ColumnText(0) })
+	if err == nil && (owner == "" || (owner != tenant && tenant != store.TenantAll)) {
+		return store.ErrNotFound
 	}
-	if owner == "" || (owner != tenant && tenant != store.TenantAll) {
-		return 0, store.ErrNotFound
-	}
-	return pos, nil
+	return err
 }
 
 // GetDelivery implements store.Deliveries.

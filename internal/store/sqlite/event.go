@@ -50,16 +50,7 @@ func (d *DB) findEvent(c *conn, tenant, id string) (int64, error) {
 			return 0, errors.Join(err, store.ErrNotFound)
 		}
 	}
-	owner := ""
-	_, err := c.one(`SELECT (SELECT id FROM tenant WHERE num = e.tenant) FROM event e WHERE pos = ?`, []any{pos},
-		func(s *sqlite3.Stmt) { owner = s.ColumnText(0) })
-	if err != nil {
-		return 0, err
-	}
-	if owner == "" || (owner != tenant && tenant != store.TenantAll) {
-		return 0, store.ErrNotFound
-	}
-	return pos, nil
+	return pos, c.owned(`SELECT (SELECT id FROM tenant WHERE num = e.tenant) FROM event e WHERE pos = ?`, pos, tenant)
 }
 
 // GetEvent implements store.Events.
