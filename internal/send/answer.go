@@ -2,6 +2,7 @@ package send
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,8 +17,14 @@ const maxRetryAfter = 64
 
 // readAnswer fills out from an answer with complete headers and closes it. Nothing
 // that happens to the body changes what the status says.
-func (s *Sender) readAnswer(answer *http.Response, r Request, out *webhook.Outcome) {
+func (s *Sender) readAnswer(ctx context.Context, answer *http.Response, r Request, out *webhook.Outcome) {
 	defer answer.Body.Close()
+	if answer.ProtoMajor == 2 {
+		// While a part of the request still waits for the server, net/http does not
+		// look at ctx here, and reading would go on for ever.
+		stop := context.AfterFunc(ctx, func() { _ = answer.Body.Close() })
+		defer stop()
+	}
 	out.StatusCode = answer.StatusCode
 	out.Kind = r.Contract.Classify(answer.StatusCode)
 	out.Message = statusText(answer.StatusCode, out.Kind)

@@ -144,12 +144,18 @@ type buffered struct {
 	err  error
 }
 
-func newBuffered(conn net.Conn) *buffered {
+// newBuffered reads until stop is closed; nil is never.
+func newBuffered(conn net.Conn, stop <-chan struct{}) *buffered {
 	b := &buffered{Conn: conn}
 	b.more = sync.NewCond(&b.mu)
 	go func() {
 		chunk := make([]byte, 32<<10)
 		for b.err == nil {
+			select {
+			case <-stop:
+				return
+			default:
+			}
 			n, err := conn.Read(chunk)
 			b.mu.Lock()
 			b.buf.Write(chunk[:n])
@@ -178,13 +184,19 @@ func (b *buffered) Read(p []byte) (int, error) {
 // validity begins with.
 func overTLS(t *testing.T, s *Sender, network *pipes, protocol string, script func(*rawConn)) {
 	t.Helper()
+	overTLSUntil(t, s, network, protocol, nil, script)
+}
+
+// overTLSUntil is overTLS with a server whose kernel reads until stop is closed.
+func overTLSUntil(t *testing.T, s *Sender, network *pipes, protocol string, stop <-chan struct{}, script func(*rawConn)) {
+	t.Helper()
 	ca := newAuthority(t)
 	config := &tls.Config{Certificates: []tls.Certificate{ca.issue(t, leaf("r.example"))}, NextProtos: []string{protocol}} //nolint:gosec // because what the server offers is the test
 	s.dialler.tls.RootCAs = ca.pool()
 	s.dialler.connect = network.connect
 	receiver := new(receiver)
 	network.serve = func(conn net.Conn, _ *bufio.Reader) {
-		secure := tls.Server(newBuffered(conn), config)
+		secure := tls.Server(newBuffered(conn, stop), config)
 		script(&rawConn{Conn: secure, receiver: receiver, reader: bufio.NewReader(secure)})
 	}
 }

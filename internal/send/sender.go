@@ -28,6 +28,9 @@ const (
 	// that is gone until TCP gives up.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
+	// writeTimeout ends an HTTP/2 connection whose other side reads nothing: whoever
+	// writes to it holds up all of its streams, and no time but this ends that.
+	writeTimeout = 5 * time.Second
 )
 
 // Config is what a Sender is made from. The zero value sends to public addresses
@@ -103,6 +106,7 @@ func (s *Sender) newTransport() *http.Transport {
 			MaxReceiveBufferPerConnection: maxConnectionBuffer,
 			SendPingTimeout:               pingAfter,
 			PingTimeout:                   pingTimeout,
+			WriteByteTimeout:              writeTimeout,
 		},
 	}
 }
@@ -178,7 +182,7 @@ func (s *Sender) exchange(ctx context.Context, r Request, deadline time.Time, ou
 		return t.failed(err)
 	}
 	out.Address = t.address()
-	s.readAnswer(answer, r, out)
+	s.readAnswer(ctx, answer, r, out)
 	return nil
 }
 
