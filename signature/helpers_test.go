@@ -62,7 +62,11 @@ func messageOf(s signature.Scheme, h http.Header, body []byte) (signature.Messag
 	}
 	text := h.Get(s.TimestampHeader)
 	if s.Form == signature.FormTimestampedHex {
-		text, _, _ = strings.Cut(strings.TrimPrefix(h.Get(s.SignatureHeader), "t="), ",")
+		head, _, _ := strings.Cut(h.Get(s.SignatureHeader), ",")
+		text, _ = strings.CutPrefix(head, "t=")
+		if text == head {
+			return msg, false // the timestamp stands behind the signature
+		}
 	}
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	msg.Timestamp = seconds
