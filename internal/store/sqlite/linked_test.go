@@ -42,7 +42,9 @@ func TestEngine_N1_FilesTakenAway(t *testing.T) {
 			if _, err := d.Accept(t.Context(), []store.AcceptParams{namedEvent("after")}); !errors.Is(err, store.ErrUnknown) {
 				t.Fatalf("accepting gave %v", err)
 			}
-			<-fatal
+			if err := <-fatal; err == nil {
+				t.Error("the database was closed for no reason")
+			}
 		})
 	}
 }
