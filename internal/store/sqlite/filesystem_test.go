@@ -60,7 +60,17 @@ func TestEngine_N5_FullDiskRefuses(t *testing.T) {
 	if _, err := d.GetEvent(t.Context(), "default", "before"); err != nil {
 		t.Errorf("reading on a full disk: %v", err)
 	}
+	for range 2 {
+		if err := d.Ping(t.Context()); !errors.Is(err, store.ErrOverloaded) {
+			t.Errorf("a ping on a full disk: %v", err)
+		}
+	}
 	full.Store(false)
+	for range 2 {
+		if err := d.Ping(t.Context()); err != nil {
+			t.Errorf("a ping when there is room again: %v", err)
+		}
+	}
 	acceptOne(t, d, "after")
 
 	if err := d.Close(); err != nil {

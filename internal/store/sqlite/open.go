@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -213,6 +214,7 @@ func openReaderConn(path, vfs string) (*conn, error) {
 const (
 	metaIDKey       = "id_key"
 	metaFingerprint = "secrets_fingerprint"
+	metaProbe       = "probe"
 )
 
 // prepareMeta reads or makes the installation's ID key, checks the secrets key,
@@ -304,9 +306,16 @@ func (d *DB) readFrom(ctx context.Context, pool *readerPool, f func(*conn) error
 	}
 }
 
-// Ping commits nothing through the writer's queue.
+// Ping commits nothing through the writer's queue, unless the last commit found no
+// room: then it writes a little, to see whether there is some now.
 func (d *DB) Ping(ctx context.Context) error {
-	return d.writer.do(ctx, func(*tx) error { return nil })
+	return d.writer.do(ctx, func(t *tx) error {
+		if !d.writer.cramped {
+			return nil
+		}
+		// Something new, for what does not change is not written.
+		return writeMeta(t.conn, metaProbe, binary.AppendVarint(nil, d.writer.commits.Load()))
+	})
 }
 
 // Close implements store.Store.

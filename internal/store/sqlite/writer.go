@@ -27,9 +27,10 @@ type writer struct {
 
 	calls sync.Pool // of *call
 
-	// dead is set once, after an I/O error. Only the writer's goroutine touches
-	// it.
-	dead error
+	// dead is set once, after an I/O error; cramped while commits find no room.
+	// Only the writer's goroutine touches them.
+	dead    error
+	cramped bool
 	// tx and results are used anew by each transaction.
 	tx      tx
 	results []error
@@ -165,6 +166,7 @@ func (w *writer) commit(batch []op) int {
 	}
 	switch {
 	case err == nil:
+		w.cramped = false
 		w.commits.Add(1)
 		w.ops.Add(int64(len(results)))
 		for _, c := range changes {
@@ -253,6 +255,7 @@ func (w *writer) failed(doing string, err error) error {
 	case errors.Is(err, store.ErrUnknown):
 		return err
 	case diskFull(err):
+		w.cramped = true
 		return fmt.Errorf("%w: the disk is full", store.ErrOverloaded)
 	case errors.Is(err, sqlite3.IOERR), errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
 		return fmt.Errorf("%w: %s: %w", store.ErrUnknown, doing, err)
