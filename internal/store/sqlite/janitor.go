@@ -12,8 +12,12 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-// janitorSlice is how many rows one piece of its work takes (N25).
-const janitorSlice = 100
+const (
+	// janitorSlice is how many rows one piece of its work takes (N25).
+	janitorSlice = 100
+	// janitorRest is its wait after something went wrong.
+	janitorRest = 30 * time.Second
+)
 
 // janitor writes into rows what a mark on their endpoint already says: the
 // waiting deliveries of deleted endpoints end as canceled (B59, B61).
@@ -47,25 +51,40 @@ func (j *janitor) nudge() {
 
 func (j *janitor) loop() {
 	defer close(j.done)
+	var again <-chan time.Time
 	for {
 		select {
 		case <-j.quit:
 			return
 		case <-j.wake:
+		case <-again:
 		}
-		for {
-			n, err := j.runOnce()
-			if err != nil && !errors.Is(err, store.ErrClosed) {
-				j.db.cfg.Log.Warn("tidying up after deleted endpoints did not finish; it goes on later", slog.Any("error", err))
-			}
-			if n == 0 || err != nil {
-				break
-			}
-			select {
-			case <-j.quit:
-				return
-			default:
-			}
+		again = nil
+		if !j.tidy() {
+			again = time.After(janitorRest)
+		}
+	}
+}
+
+// tidy ends all there is to end. It returns false when something went wrong and
+// is to be tried again.
+func (j *janitor) tidy() bool {
+	for {
+		n, err := j.runOnce()
+		switch {
+		case errors.Is(err, store.ErrClosed):
+			return true
+		case err != nil:
+			j.db.cfg.Log.Warn("tidying up after deleted endpoints did not finish; it goes on later",
+				slog.Duration("after", janitorRest), slog.Any("error", err))
+			return false
+		case n == 0:
+			return true
+		}
+		select {
+		case <-j.quit:
+			return true
+		default:
 		}
 	}
 }
