@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -78,6 +79,9 @@ func startServer(ctx context.Context, p *Process, settings config.Server, notice
 	if p.NewServer == nil {
 		return nil, errors.New("this program was built without the server")
 	}
+	// Writing where nobody reads any more, to a tee that Ctrl-C ended as well, must
+	// not kill the server in place of stopping it.
+	signal.Ignore(syscall.SIGPIPE)
 	server, err := p.NewServer(settings, ServerOptions{
 		Log: log, Stdout: notices, Terminal: isTerminal(notices), Lookup: p.Env, Version: readBuild().Version,
 	})
