@@ -309,6 +309,16 @@ func (c *Contract) Shown(s Status) Status {
 	return s
 }
 
+// ReservedHeaders lists the names that requests under the contract bear, which no
+// endpoint may set itself: the signature's first, then those of Headers.
+func (c *Contract) ReservedHeaders() []string {
+	names := []string{c.Signature.Header}
+	for _, field := range c.Headers {
+		names = append(names, field.Name)
+	}
+	return names
+}
+
 // BodyChanges tells whether the body differs between attempts.
 func (c *Contract) BodyChanges() bool {
 	return slices.ContainsFunc(c.Body.Fields, func(f Field) bool { return f.From == FromSentAt })

@@ -119,3 +119,10 @@ func TestParse_RefusesWhatCouldNotBeSent(t *testing.T) {
 		}
 	}
 }
+
+func TestContract_ReservedHeaders(t *testing.T) {
+	t.Parallel()
+	if got := strings.Join(standard(t).ReservedHeaders(), " "); got != "webhook-signature webhook-id webhook-timestamp" {
+		t.Errorf("%q", got)
+	}
+}

@@ -105,7 +105,7 @@ func (a *API) headers(given map[string]string, stored []webhook.Header, promise 
 		list = append(list, webhook.Header{Name: name, Value: value})
 	}
 	slices.SortFunc(list, func(a, b webhook.Header) int { return strings.Compare(a.Name, b.Name) })
-	for _, fault := range webhook.ValidateHeaders(list, reservedHeaders(promise)) {
+	for _, fault := range webhook.ValidateHeaders(list, promise.ReservedHeaders()) {
 		at := "/headers"
 		if fault.Index != webhook.AllHeaders {
 			at = pointerTo(at, list[fault.Index].Name)
@@ -126,15 +126,6 @@ func headerCode(reason webhook.HeaderReason) webhook.Code {
 	default:
 		return webhook.CodeInvalidField
 	}
-}
-
-// reservedHeaders are those that the contract sets on each request.
-func reservedHeaders(promise *contract.Contract) []string {
-	names := []string{promise.Signature.Header}
-	for _, h := range promise.Headers {
-		names = append(names, h.Name)
-	}
-	return names
 }
 
 // checkSecret holds a caller's secret against the contract: its prefix and the

@@ -138,7 +138,7 @@ func NewComposer(c *contract.Contract, userAgent string, own []webhook.Header, s
 		}
 		m.keys = append(m.keys, signingKey{key, secret.ExpiresAt})
 	}
-	reserved := ReservedHeaders(c)
+	reserved := c.ReservedHeaders()
 	own = slices.DeleteFunc(slices.Clone(own), func(h webhook.Header) bool {
 		return slices.ContainsFunc(reserved, func(r string) bool { return strings.EqualFold(r, h.Name) })
 	})
@@ -202,16 +202,6 @@ func headerValue(from contract.Source, msg signature.Message, try int) string {
 		contract.FromSentAt: // body only, as Contract.Validate knows
 	}
 	return ""
-}
-
-// ReservedHeaders lists the names that requests under the contract bear, which no
-// endpoint may set itself.
-func ReservedHeaders(c *contract.Contract) []string {
-	names := []string{c.Signature.Header}
-	for _, field := range c.Headers {
-		names = append(names, field.Name)
-	}
-	return names
 }
 
 // SchemeOf is the contract's way of signing as package signature knows it. Which

@@ -50,7 +50,7 @@ func makeExample(c *contract.Contract) (example, error) {
 	if err != nil {
 		return example{}, err
 	}
-	for _, name := range append(send.ReservedHeaders(c)[1:], c.Signature.Header) {
+	for _, name := range append(c.ReservedHeaders()[1:], c.Signature.Header) {
 		e.headers = append(e.headers, named{name, header[name][0]})
 	}
 	seconds := strconv.Itoa(exampleTime)
