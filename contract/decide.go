@@ -11,8 +11,10 @@ type Facts struct {
 	EndpointDeleted bool
 	EndpointOn      bool
 	EventGone       bool // the event or its payload is no more
-	Due             time.Time
-	ExpiresAt       time.Time // zero: never
+	// Skipped: a mark on its endpoint says that it is skipped; tests never are.
+	Skipped   bool
+	Due       time.Time
+	ExpiresAt time.Time // zero: never
 }
 
 // Verdict is what Before says.
@@ -20,7 +22,7 @@ type Verdict string
 
 // Verdicts, in the order in which the rules are asked.
 const (
-	Drop        Verdict = "drop"        // the endpoint is deleted
+	Drop        Verdict = "drop"        // the endpoint is deleted, or a mark ended it
 	EndMissing  Verdict = "end_missing" // ends failed, event_missing
 	EndExpired  Verdict = "end_expired" // ends skipped
 	Hold        Verdict = "hold"        // the endpoint is off: stays pending
@@ -29,10 +31,10 @@ const (
 )
 
 // Before applies the rules that stand before a try, in their settled order:
-// deleted, event gone, expired, endpoint off (tests pass), not due.
+// deleted or skipped by a mark, event gone, expired, endpoint off (tests pass), not due.
 func (c *Contract) Before(f Facts, now time.Time) Verdict {
 	switch {
-	case f.EndpointDeleted:
+	case f.EndpointDeleted, f.Skipped && f.Trigger != TriggerTest:
 		return Drop
 	case f.EventGone:
 		return EndMissing

@@ -93,6 +93,7 @@ func Parse(text []byte) (*Contract, error) {
 	var c Contract
 	faults := read(text, &c)
 	if len(faults) == 0 {
+		c.settle()
 		return &c, nil
 	}
 	lines := 1 + bytes.Count(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
@@ -227,6 +228,24 @@ func (c *Contract) Canonical() []byte {
 		return nil // no field of a parsed contract can fail to be written
 	}
 	return text
+}
+
+// settle leaves out what says no more than leaving it out does, so that equal
+// promises are equal.
+func (c *Contract) settle() {
+	for _, word := range []struct {
+		field *string
+		usual string
+	}{
+		{&c.RetryAfter.Mode, "longer"}, {&c.Order.Mode, "none"}, {&c.OnResume.Dead, "leave"}, {&c.OnEnable.Dead, "leave"},
+	} {
+		if *word.field == word.usual {
+			*word.field = ""
+		}
+	}
+	if !c.Gate.Closes() {
+		c.Gate.Scope = ""
+	}
 }
 
 // Revision is a short hash of the contract's meaning.

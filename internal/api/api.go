@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/auth"
@@ -27,6 +28,10 @@ type Store interface {
 	store.Endpoints
 	store.Tenants
 	store.Keys
+	store.Contracts
+	store.Replays
+	store.Runs
+	store.Audit
 }
 
 // Publisher accepts events; *publish.Publisher is one.
@@ -43,8 +48,20 @@ type Authenticator interface {
 
 // Contracts finds contracts by name. Names is sorted.
 type Contracts interface {
-	Lookup(name string) (*contract.Contract, bool)
+	Lookup(name string) (Contract, bool)
 	Names() []string
+	// Promised finds what a delivery was promised under; nil where it is not known.
+	Promised(name, revision string) *contract.Contract
+}
+
+// Contract is the present revision of a contract.
+type Contract struct {
+	Contract *contract.Contract
+	Revision string
+	// Builtin ones can't be changed and have no Text.
+	Builtin   bool
+	Text      string
+	CreatedAt time.Time
 }
 
 // Sent is what the requests of a delivery consist of.

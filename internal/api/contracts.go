@@ -63,7 +63,7 @@ func (a *API) contractOperations() []*operation {
 }
 
 func (a *API) listContracts(c *call) (reply, error) {
-	var all store.Listed[*contract.Contract]
+	var all store.Listed[Contract]
 	for _, name := range a.cfg.Contracts.Names() {
 		if found, ok := a.cfg.Contracts.Lookup(name); ok {
 			all.Items = append(all.Items, found)
@@ -80,9 +80,10 @@ func (a *API) getContract(c *call) (reply, error) {
 	return reply{status: http.StatusOK, value: showContract(found)}, nil
 }
 
-func showContract(c *contract.Contract) wireContract {
+func showContract(found Contract) wireContract {
+	c := found.Contract
 	shown := wireContract{
-		Name: c.Name, Revision: c.Revision(), Builtin: true, Schemes: c.URL.Schemes, Timeout: c.Timeout.Std().Seconds(), Jitter: c.Schedule.Jitter,
+		Name: c.Name, Revision: found.Revision, Builtin: found.Builtin, Schemes: c.URL.Schemes, Timeout: c.Timeout.Std().Seconds(), Jitter: c.Schedule.Jitter,
 		Sign: wireSigning{
 			Header: c.Signature.Header, Form: c.Signature.Form, Signed: c.Signature.Signed, Algorithms: c.Signature.Algorithms,
 			Key: c.Signature.Key, Prefix: c.Secret.Prefix,

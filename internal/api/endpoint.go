@@ -98,7 +98,7 @@ func (a *API) getEndpoint(c *call) (reply, error) {
 }
 
 func (a *API) deleteEndpoint(c *call) (reply, error) {
-	if err := a.cfg.Store.DeleteEndpoint(c.r.Context(), c.tenant, c.id(), c.now); err != nil {
+	if err := a.cfg.Store.DeleteEndpoint(c.r.Context(), c.tenant, c.id(), false, c.now); err != nil {
 		return reply{}, err
 	}
 	return reply{status: http.StatusNoContent}, nil

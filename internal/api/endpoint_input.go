@@ -20,7 +20,7 @@ import (
 // is new, else "".
 func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now time.Time) (newSecret string, err error) {
 	var found faults
-	promise, revision := a.contractFor(in.Contract, fallback, &found)
+	promise := a.contractFor(in.Contract, fallback, &found)
 	if promise == nil {
 		return "", found.problem()
 	}
@@ -39,7 +39,7 @@ func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now
 		return "", err
 	}
 	e.URL, e.Events, e.Headers, e.Metadata = address, in.Events, headers, in.Metadata
-	e.Contract, e.ContractRevision = promise.Name, revision
+	e.Contract = promise.Name
 	e.Description, e.MaxInFlight = in.Description, in.MaxInFlight
 	if e.MaxInFlight == 0 {
 		e.MaxInFlight = webhook.DefaultMaxInFlight
@@ -47,16 +47,16 @@ func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now
 	return a.settleSecret(e, in.Secret, promise, now)
 }
 
-func (a *API) contractFor(name, fallback string, found *faults) (*contract.Contract, string) {
+func (a *API) contractFor(name, fallback string, found *faults) *contract.Contract {
 	if name == "" {
 		name = fallback
 	}
 	promise, ok := a.cfg.Contracts.Lookup(name)
 	if !ok {
 		found.invalid("/contract", "there is no contract of this name", "one of "+strings.Join(a.cfg.Contracts.Names(), ", "))
-		return nil, ""
+		return nil
 	}
-	return promise, promise.Revision()
+	return promise.Contract
 }
 
 func (f *faults) urlFault(pointer string, err error) {

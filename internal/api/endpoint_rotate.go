@@ -44,7 +44,8 @@ func (a *API) rotateSecret(c *call) (reply, error) {
 	}
 	var made webhook.SigningSecret
 	rotated, err := a.changeEndpoint(c, func(e *webhook.Endpoint) (flipped, error) {
-		promise, ok := a.cfg.Contracts.Lookup(e.Contract)
+		found, ok := a.cfg.Contracts.Lookup(e.Contract)
+		promise := found.Contract
 		if !ok {
 			return flipped{}, webhook.NewProblem(webhook.CodeConflict, "the endpoint's contract is not known to this server")
 		}

@@ -73,7 +73,7 @@ func (a *API) showEndpoint(e *webhook.Endpoint) wireEndpoint {
 		secrets[i] = wireSecret{ID: s.ID, CreatedAt: stamp(s.CreatedAt), ExpiresAt: stampOrNull(s.ExpiresAt), PublicKey: publicKey(s.Text)}
 	}
 	return wireEndpoint{
-		ID: e.ID, Tenant: e.Tenant, URL: e.URL, Events: e.Events, Contract: e.Contract, ContractRevision: e.ContractRevision,
+		ID: e.ID, Tenant: e.Tenant, URL: e.URL, Events: e.Events, Contract: e.Contract, ContractRevision: a.revisionOf(e.Contract),
 		State: e.State, StateReason: orNull(e.StateReason), StateSince: stamp(e.StateSince), Banner: orNull(a.banner(e)),
 		Description: e.Description, Metadata: e.Metadata, Headers: headers, MaxInFlight: e.MaxInFlight, Secrets: secrets,
 		Health: wireHealth{
@@ -84,9 +84,15 @@ func (a *API) showEndpoint(e *webhook.Endpoint) wireEndpoint {
 	}
 }
 
+// revisionOf is the present revision of a contract.
+func (a *API) revisionOf(name string) string {
+	found, _ := a.cfg.Contracts.Lookup(name)
+	return found.Revision
+}
+
 // banner is the text for the owner of an endpoint that is off for a reason that
 // the owner did not choose.
 func (a *API) banner(e *webhook.Endpoint) string {
 	promise, _ := a.cfg.Contracts.Lookup(e.Contract) // nil has texts too
-	return a.cfg.Texts.Banner(promise, e.StateReason)
+	return a.cfg.Texts.Banner(promise.Contract, e.StateReason)
 }

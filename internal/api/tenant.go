@@ -125,7 +125,7 @@ func (a *API) applyTenant(t *webhook.Tenant, in *tenantChanges) error {
 	if name == "" {
 		name = a.cfg.DefaultContract
 	}
-	if promise, _ := a.contractFor(name, "", &found); promise == nil {
+	if a.contractFor(name, "", &found) == nil {
 		found[len(found)-1].Pointer = "/default_contract"
 	}
 	if in.OwnerURL != "" {

@@ -46,14 +46,13 @@ type Options struct {
 
 // App is a server as a whole.
 type App struct {
-	cfg      config.Server
-	opt      Options
-	log      *slog.Logger
-	clock    *clock.Clock
-	networks send.Networks
-	admin    webhook.SecretText
-	// contracts are fixed while the server runs.
-	contracts contracts
+	cfg       config.Server
+	opt       Options
+	log       *slog.Logger
+	clock     *clock.Clock
+	networks  send.Networks
+	admin     webhook.SecretText
+	contracts *contracts
 	seams     seams
 
 	db         *sqlite.DB
@@ -95,8 +94,9 @@ func New(cfg config.Server, opt Options) (*App, error) {
 	if opt.Stdout == nil {
 		opt.Stdout = io.Discard
 	}
+	promises := newContracts(opt.Log)
 	return &App{
-		cfg: cfg, opt: opt, log: opt.Log, clock: clock.Start(), networks: networks, registry: publish.NewRegistry(), contracts: builtinContracts(),
+		cfg: cfg, opt: opt, log: opt.Log, clock: clock.Start(), networks: networks, registry: publish.NewRegistry(promises), contracts: promises,
 		ended: make(chan struct{}),
 	}, nil
 }
@@ -146,7 +146,7 @@ func (a *App) openStore(ctx context.Context) error {
 	}
 	a.db, err = sqlite.Open(ctx, sqlite.Config{
 		Dir: a.cfg.Data, Sealer: keys, OnChange: a.changed, OnFatal: a.fatal, Now: a.clock.Wall(), DueNow: a.clock.Now,
-		NoMigrate: a.cfg.NoMigrate, Log: a.log,
+		Contract: a.contracts.Promised, NoMigrate: a.cfg.NoMigrate, Log: a.log,
 	})
 	if err != nil {
 		return a.explainOpen(err)
@@ -198,7 +198,7 @@ func (a *App) openLanes(ctx context.Context) error {
 		lanes = a.seams.lanes(lanes)
 	}
 	a.dispatcher = dispatch.New(dispatch.Config{
-		Store: lanes, Send: a.deliverer, Contracts: a.contracts.find, Match: a.registry.Match, Clock: a.clock,
+		Store: lanes, Send: a.deliverer, Contracts: a.contracts.Promised, Match: a.registry.Match, Clock: a.clock,
 		Random: randomFloat, TimeLapse: a.cfg.TimeLapse, Log: a.log,
 	})
 	a.publisher = publish.New(publish.Config{
@@ -208,6 +208,13 @@ func (a *App) openLanes(ctx context.Context) error {
 	a.auth, err = auth.New(auth.Config{Keys: a.db, Tenants: a.db, AdminKey: a.admin.Reveal(), Clock: a.clock, Log: a.log})
 	if err != nil {
 		return config.NewFault(err, "The admin key can't be used: %s.", err)
+	}
+	stored, err := a.db.LoadContracts(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the contracts: %w", err)
+	}
+	if err := a.contracts.load(stored); err != nil {
+		return err
 	}
 	endpoints, revisions, err := a.db.LoadSubscriptions(ctx)
 	if err != nil {
@@ -226,6 +233,7 @@ func (a *App) changed(c store.Change) {
 		return // still opening: nothing is held yet
 	}
 	a.tellDisabled(c.Endpoint)
+	a.contracts.apply(c)
 	a.registry.Apply(c)
 	a.auth.Apply(c)
 	a.dispatcher.Apply(c)

@@ -19,7 +19,7 @@ type deliverer struct {
 	sender    *send.Sender
 	clock     *clock.Clock
 	userAgent string
-	contracts contracts
+	contracts *contracts
 	composers sync.Map // composerKey → *composed
 }
 
@@ -67,7 +67,7 @@ func webhookIDOf(c *contract.Contract, event, delivery string) string {
 // render shows what a delivery sends. What changes with each attempt, the time
 // and the signature, is left out.
 func (d *deliverer) render(v *webhook.Delivery, event *webhook.Event, endpoint *webhook.Endpoint) (api.Sent, error) {
-	c := d.contracts.find(v.Contract, v.ContractRevision)
+	c := d.contracts.Promised(v.Contract, v.ContractRevision)
 	if c == nil {
 		return api.Sent{}, fmt.Errorf("rendering delivery %s: contract %s is unknown", v.ID, v.Contract)
 	}

@@ -37,9 +37,9 @@ type Config struct {
 	// Contracts finds a revision of a contract; nil when it is unknown. It is
 	// called under the scheduler's lock: a look-up in memory, nothing more.
 	Contracts func(name, revision string) *contract.Contract
-	// Match finds the endpoints that take an operational event, with the
-	// revision of the tenant's subscriptions they were found by (N2, N19).
-	Match func(tenant, eventType string) (revision int64, targets []store.Target)
+	// Match fills in the endpoints that take an operational event, and how it is
+	// matched again (N2, N19).
+	Match func(p *store.AcceptParams)
 	Clock *clock.Clock
 	// Random returns numbers in [0,1) for the jitter; safe for concurrent use.
 	Random func() float64

@@ -77,7 +77,7 @@ func (d *Dispatcher) decide(f *flight) {
 	dec := d.after(f, contract.Answer{Kind: kind, StatusCode: o.StatusCode, RetryAfter: o.RetryAfter})
 	d.apply(f, dec)
 	if o.Fault != webhook.FaultNone {
-		f.record.Health = false
+		f.record.Counts = false
 	}
 }
 
@@ -102,7 +102,7 @@ func (d *Dispatcher) after(f *flight, a contract.Answer) contract.Decision {
 func (d *Dispatcher) apply(f *flight, dec contract.Decision) {
 	r := &f.record
 	r.Status, r.Reason, r.FailureKind = dec.Status, f.reason(dec.Ending), dec.Kind
-	r.Health = dec.Health
+	r.Contract, r.Counts, r.Lapse = f.contract, dec.Health && f.contract != nil, d.cfg.TimeLapse
 	f.attempt.Counted, f.attempt.FailureKind = dec.Counted, dec.Kind
 	if dec.Status == contract.StatusPending {
 		r.NextAt = d.now()
@@ -200,15 +200,14 @@ func (d *Dispatcher) raise(f *flight, eventType string, n notice) {
 		Tenant: f.it.work.Tenant, Type: eventType, Data: data,
 		ContentType: "application/json", Now: f.record.Now, Ready: d.now(),
 	}
-	p.Revision, p.Targets = d.cfg.Match(p.Tenant, eventType)
+	d.cfg.Match(&p)
 	f.record.Emit = append(f.record.Emit, p)
 }
 
 // rematch finds the targets of a record's events anew (N2).
 func (d *Dispatcher) rematch(f *flight) {
 	for i := range f.record.Emit {
-		p := &f.record.Emit[i]
-		p.Revision, p.Targets = d.cfg.Match(p.Tenant, p.Type)
+		d.cfg.Match(&f.record.Emit[i])
 	}
 }
 

@@ -116,16 +116,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// contractFor finds the contract that a delivery was made under; if that
-// revision is lost, the endpoint's present one; nil if that is unknown too.
+// contractFor finds the contract that a delivery was made under; nil if that is
+// unknown.
 func (d *Dispatcher) contractFor(l *lane, w *store.Work) *contract.Contract {
 	if l.contract != nil && l.contractName == w.Contract && l.contractRevision == w.ContractRevision {
 		return l.contract
 	}
 	c := d.cfg.Contracts(w.Contract, w.ContractRevision)
-	if c == nil && l.endpoint != nil {
-		return d.cfg.Contracts(l.endpoint.Contract, l.endpoint.ContractRevision)
-	}
 	l.contract, l.contractName, l.contractRevision = c, w.Contract, w.ContractRevision
 	return c
 }

@@ -27,6 +27,7 @@ const (
 // once: some 3 ms for 10,000 of them. Otherwise an answer costs one look-up.
 type matcher struct {
 	endpoints []*webhook.Endpoint
+	target    targetFunc
 	index     func() *index // built by the first event after a change
 	kept      atomic.Int64  // targets in long answers asked for so far
 }
@@ -46,8 +47,8 @@ type answer struct {
 	targets atomic.Pointer[[]store.Target]
 }
 
-func newMatcher(endpoints []*webhook.Endpoint) *matcher {
-	m := &matcher{endpoints: endpoints}
+func newMatcher(endpoints []*webhook.Endpoint, target targetFunc) *matcher {
+	m := &matcher{endpoints: endpoints, target: target}
 	m.index = sync.OnceValue(m.build)
 	return m
 }
@@ -115,7 +116,7 @@ func (m *matcher) collect(eventType string) []store.Target {
 	var targets []store.Target
 	for _, e := range m.endpoints {
 		if webhook.MatchAny(e.Events, eventType) {
-			targets = append(targets, target(e))
+			targets = append(targets, m.target(e))
 		}
 	}
 	return slices.Clip(targets)

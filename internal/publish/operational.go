@@ -10,8 +10,9 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-// MatchFunc finds the endpoints for an event; Registry.Match is one.
-type MatchFunc func(tenant, eventType string) (revision int64, targets []store.Target)
+// MatchFunc fills in which endpoints an event goes to, from its tenant, type, data
+// and ordering key, and how it is matched again; Registry.Match is one.
+type MatchFunc func(p *store.AcceptParams)
 
 // Operational prepares an event of the engine's own, to be accepted in the
 // transaction that causes it (N19): it has no ID of a caller's, and only
@@ -29,15 +30,14 @@ func Operational(match MatchFunc, tenant, eventType string, data any, now, ready
 	if err := enc.Encode(data); err != nil {
 		return store.AcceptParams{}, fmt.Errorf("encoding the operational event %s: %w", eventType, err)
 	}
-	revision, targets := match(tenant, eventType)
-	return store.AcceptParams{
+	p := store.AcceptParams{
 		Tenant:      tenant,
-		Revision:    revision,
-		Targets:     targets,
 		Type:        eventType,
 		Data:        bytes.TrimRight(text.Bytes(), "\n"),
 		ContentType: ContentTypeJSON,
 		Now:         now,
 		Ready:       ready,
-	}, nil
+	}
+	match(&p)
+	return p, nil
 }

@@ -97,8 +97,7 @@ func (p *Publisher) Publish(ctx context.Context, tenant string, events []Event) 
 func (p *Publisher) share(tenant string, events []Event, start int) (end int) {
 	rows := 0
 	for end = start; end < len(events) && end < start+maxBatch; end++ {
-		_, targets := p.cfg.Registry.Match(tenant, events[end].Type)
-		if rows += 1 + len(targets); rows > maxRows && end > start {
+		if rows += 1 + len(p.cfg.Registry.snapshot(tenant).matcher.match(events[end].Type)); rows > maxRows && end > start {
 			break
 		}
 	}
@@ -147,15 +146,11 @@ func (p *Publisher) publishBatch(ctx context.Context, tenant string, events []Ev
 
 // match prepares the open events with one snapshot of the subscriptions.
 func (p *Publisher) match(tenant string, events []Event, open []int, now, ready time.Time) []store.AcceptParams {
-	s := p.cfg.Registry.snapshot(tenant)
 	params := make([]store.AcceptParams, len(open))
 	for n, i := range open {
 		e := &events[i]
 		params[n] = store.AcceptParams{
 			Tenant:      tenant,
-			Revision:    s.revision,
-			Targets:     s.matcher.match(e.Type),
-			Rematch:     func() (int64, []store.Target) { return p.cfg.Registry.Match(tenant, e.Type) },
 			ID:          e.ID,
 			Type:        e.Type,
 			Data:        e.Data,
@@ -168,6 +163,7 @@ func (p *Publisher) match(tenant string, events []Event, open []int, now, ready 
 			Now:         now,
 			Ready:       ready,
 		}
+		p.cfg.Registry.Match(&params[n])
 	}
 	return params
 }

@@ -18,6 +18,11 @@ type Lanes interface {
 	// by Now, in the order due, position. It sees at least everything committed
 	// before it was called.
 	ReadWindow(ctx context.Context, p WindowParams) (Window, error)
+	// LoadWork reads one delivery; found is false when it does not wait any more.
+	// The probe of a gate is read so, wherever it stands in its lane.
+	LoadWork(ctx context.Context, ref webhook.Ref) (w Work, found bool, err error)
+	// ListGates returns the gates that are closed.
+	ListGates(ctx context.Context) ([]Gate, error)
 	// LoadData reads the payload of a delivery. ErrNotFound: the event or its
 	// payload is gone.
 	LoadData(ctx context.Context, ref webhook.Ref) ([]byte, error)
@@ -65,8 +70,30 @@ type Window struct {
 	// Complete is true when the read came back short: nothing else was due.
 	Complete bool
 	// NextDue is when the earliest row that is not due yet will be; zero when
-	// there is none. Only set when Complete.
+	// there is none (a parked one is none). Only set when Complete.
 	NextDue time.Time
+	// CatchingUp: the lane catches up, and only what has its place in the order is
+	// here. Never Complete then; read again soon.
+	CatchingUp bool
+}
+
+// Gate holds back the deliveries of a scope until its probe got through (N16).
+type Gate struct {
+	Key webhook.GateKey
+	// Until is when the probe is tried next.
+	Until time.Time
+	// Probe is 0 when the delivery that closed the gate waits no more: the oldest
+	// waiting one of the scope is the probe then.
+	Probe webhook.Ref
+	// ProbeEndpoint is the probe's lane.
+	ProbeEndpoint webhook.EndpointKey
+}
+
+// GateMove is what a try does to the gate of its scope. A zero Until opens it.
+type GateMove struct {
+	Key   webhook.GateKey
+	Until time.Time
+	Probe webhook.Ref
 }
 
 // RecordParams is the outcome of one try, or an end without one.
@@ -88,15 +115,30 @@ type RecordParams struct {
 	NextAt time.Time
 	// Interrupted is the count of uncounted interruptions in a row afterwards.
 	Interrupted int
-	// Health says that the try counts for the endpoint's health: Delivered tells
-	// which way, Now when.
-	Health bool
+	// Contract is the delivery's; nil when it is unknown.
+	Contract *contract.Contract
+	// Counts says that the try counts for the endpoint's health: the store asks
+	// Contract.Judge with the present standing, inside the commit, and applies what
+	// it says: marks, pausing, disabling, what the contract's off rules do to what
+	// waits, the audit trail, the owner's notice.
+	Counts bool
+	// Lapse divides the spans that Judge compares with (N21); 0 is 1.
+	Lapse int
 	// Disable asks for the endpoint to be disabled with this reason, in the same
 	// commit, if it is not disabled already; ReasonActive for not.
 	Disable webhook.StateReason
-	// Emit are operational events to accept in the same commit (N19). Those about
-	// a disabling are left out when the endpoint was disabled already.
+	// Emit are operational events about the delivery to accept in the same commit
+	// (N19). Rematch is asked as in Accept.
 	Emit []AcceptParams
+	// Raise prepares an operational event about the endpoint, as the record has
+	// left it, in the same commit; false for none. It looks in memory only. Nil
+	// raises none.
+	Raise func(eventType string, after *webhook.Endpoint) (AcceptParams, bool)
+	// Gate moves the gate of the delivery's scope; nil leaves it.
+	Gate *GateMove
+	// Join: the delivery takes its place at the tail of its key's line now, which
+	// is all that the record does: it is due at once if it is the head.
+	Join bool
 	// Now is the end of the try on the wall clock.
 	Now time.Time
 }

@@ -41,6 +41,49 @@ type Deliveries interface {
 	// CancelDelivery ends a waiting delivery as canceled; canceled is false when
 	// it had ended before.
 	CancelDelivery(ctx context.Context, tenant, id string, now time.Time) (canceled bool, err error)
+	// SendAgain sends deliveries again, in one commit: all of them, or none when
+	// one can't be (its Err says why, in the words of Decide or ErrNotFound). New
+	// and renewed deliveries are told of by Change.Accepted.
+	SendAgain(ctx context.Context, p SendAgainParams) ([]SentAgain, error)
+}
+
+// SendAgainParams asks for deliveries to be sent again.
+type SendAgainParams struct {
+	Tenant string
+	IDs    []string
+	// Event and Endpoint choose, in place of IDs, the newest delivery of an event
+	// at an endpoint that is finished (E11); ErrNotFound without one.
+	Event, Endpoint string
+	// Decide sees each delivery as it is now, shown status and all, and its
+	// endpoint (nil: deleted), and says how to send it. It may run more than once.
+	Decide func(*webhook.Delivery, *webhook.Endpoint) (Again, error)
+	Now    time.Time
+	// Ready is the same moment on the clock of due times.
+	Ready time.Time
+}
+
+// Again is how a delivery is sent again.
+type Again struct {
+	// New makes a new delivery of the same event under the endpoint's present
+	// contract; else the delivery itself gets another round.
+	New bool
+	// Contract and ContractRevision of a new one.
+	Contract, ContractRevision string
+	// Key is the ordering key whose line a new one joins at its tail; "" for none.
+	Key string
+	// Terms of the round.
+	Terms contract.Terms
+	// MarkOld makes the old row redelivered, with replaced_by set.
+	MarkOld bool
+	// ByPerson: see AcceptParams.
+	ByPerson bool
+}
+
+// SentAgain is what came of one.
+type SentAgain struct {
+	// ID of the delivery that will be sent.
+	ID  string
+	Err error
 }
 
 // DeliveryFilter chooses deliveries; empty fields do not filter, several values
@@ -48,6 +91,7 @@ type Deliveries interface {
 type DeliveryFilter struct {
 	Endpoint     string
 	Event        string
+	Run          string
 	Statuses     []contract.Status
 	Types        []string
 	FailureKinds []contract.FailureKind
@@ -70,9 +114,10 @@ type Endpoints interface {
 	// same commit; with ErrStale everything is repeated by the caller.
 	UpdateEndpoint(ctx context.Context, tenant, id string, now time.Time, change func(*webhook.Endpoint) (EndpointUpdate, error)) (*webhook.Endpoint, error)
 	// DeleteEndpoint removes an endpoint: no attempt starts after it returned,
-	// waiting deliveries end as canceled (endpoint_deleted), the log stays. A job
-	// writes the rows; it is true at once for reads and dispatch.
-	DeleteEndpoint(ctx context.Context, tenant, id string, now time.Time) error
+	// waiting deliveries end as canceled (endpoint_deleted), the log stays; with
+	// purge its log goes too (P3). A job writes the rows; it is true at once for
+	// reads and dispatch.
+	DeleteEndpoint(ctx context.Context, tenant, id string, purge bool, now time.Time) error
 	GetEndpoint(ctx context.Context, tenant, id string) (*webhook.Endpoint, error)
 	ListEndpoints(ctx context.Context, tenant string, p Page) (Listed[*webhook.Endpoint], error)
 	// CountWaiting returns how many deliveries of an endpoint wait, counting no
@@ -87,8 +132,23 @@ type Endpoints interface {
 type EndpointUpdate struct {
 	// Unchanged: store nothing, answer with what is there.
 	Unchanged bool
-	// Emit are operational events of the change (N19).
+	// Emit are operational events of the change (N19). Rematch is asked as in
+	// Accept.
 	Emit []AcceptParams
+	// Skip marks deliveries as skipped for this reason (N17); WhyNone marks none.
+	Skip webhook.Reason
+	// SkipMissed narrows Skip to what was accepted since the endpoint went off.
+	SkipMissed bool
+	// CatchUp lets all that waits go out oldest first (S10), but what has a
+	// deliver_at ahead; Redeliver makes redeliveries of the dead ones in the same
+	// order, tests excepted. They are made under the endpoint's
+	// present contract.
+	CatchUp   bool
+	Redeliver bool
+	// TellOwner queues a notice to the tenant's owner about the transition.
+	TellOwner contract.Transition
+	// Action and Why go into the audit trail; "" for endpoint.updated.
+	Action, Why string
 }
 
 // Tenants keeps tenants.

@@ -19,6 +19,12 @@ type Store interface {
 	Endpoints
 	Tenants
 	Keys
+	Contracts
+	Replays
+	Runs
+	Audit
+	Notices
+	Keeper
 	// Ping tells whether the store can commit now.
 	Ping(ctx context.Context) error
 	// Close waits for commits under way and closes. Later calls get ErrClosed.
@@ -69,10 +75,15 @@ type Change struct {
 	Erased []webhook.Ref
 	// TenantDeleted is true when the tenant is no more.
 	TenantDeleted bool
+	// Contract is a revision that was stored or removed; Revisions are those of
+	// the tenants whose endpoints it concerns.
+	Contract  *ContractRevision
+	Revisions map[string]int64
 	// KeyRevoked is the ID of a key that is no longer valid.
 	KeyRevoked string
 	// Accepted are deliveries made by the same commit beside an acceptance:
-	// those of operational events. They are handed to lanes.
+	// those of operational events, and what is sent again. They are handed to
+	// lanes.
 	Accepted []Work
 }
 

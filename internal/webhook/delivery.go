@@ -48,7 +48,9 @@ type Delivery struct {
 	Tenant   string
 	Endpoint string
 	Event    string
-	Type     string
+	// Run is the run whose notice it is; "" for a plain event's.
+	Run  string
+	Type string
 	// WebhookID is what the receiver sees as the message's ID.
 	WebhookID        string
 	Contract         string
@@ -73,6 +75,11 @@ type Delivery struct {
 	ExpiresAt     time.Time
 	CreatedAt     time.Time
 	FinishedAt    time.Time
+	// Replaces is the delivery that this redelivery or replay took the place of,
+	// ReplacedBy the one that took this one's; "" for none.
+	Replaces, ReplacedBy string
+	// Degraded and Once are the terms of the present round, see contract.Terms.
+	Degraded, Once bool
 }
 
 // Ref is the position of a delivery in the store, unique inside an installation
@@ -109,4 +116,6 @@ const (
 	PrefixDelivery = "dlv"
 	PrefixAttempt  = "att"
 	PrefixSecret   = "sec"
+	PrefixRun      = "run"
+	PrefixReplay   = "rpl"
 )

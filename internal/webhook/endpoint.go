@@ -44,11 +44,10 @@ type Endpoint struct {
 	URL string
 	// Events are patterns; one match is enough and makes one delivery (B69).
 	Events []string
-	// Contract and ContractRevision name the promise for deliveries made now.
-	Contract         string
-	ContractRevision string
-	State            EndpointState
-	StateReason      StateReason
+	// Contract names the promise for deliveries made now, in its present revision.
+	Contract    string
+	State       EndpointState
+	StateReason StateReason
 	// StateSince is when State last changed.
 	StateSince  time.Time
 	Description string
@@ -57,6 +56,17 @@ type Endpoint struct {
 	Headers []Header
 	// MaxInFlight is the most requests under way at once, 1 to 1,000.
 	MaxInFlight int
+	// Filter is a CEL expression that events must fulfil; "" takes all that Events
+	// match.
+	Filter string
+	// Ordering makes the endpoint's deliveries strict by key where its contract
+	// does not; nil leaves it to the contract.
+	Ordering *Ordering
+	// Skips are marks whose rows are not all written yet (N17), few or none.
+	// CatchingUp is true while a job brings what was held into the order in which
+	// it goes out: only what the store's windows bring may be sent meanwhile.
+	Skips      []Skip
+	CatchingUp bool
 	// Secrets that sign now, newest first, at most three.
 	Secrets []SigningSecret
 	Health  Health
@@ -69,6 +79,13 @@ type Endpoint struct {
 
 // On tells whether deliveries of the endpoint may go out.
 func (e *Endpoint) On() bool { return e.State == EndpointActive }
+
+// Ordering says by which key an endpoint's deliveries are strict.
+type Ordering struct {
+	// From lists paths into the data, such as data.link_id; the first one present
+	// is the key where the publisher gave none.
+	From []string
+}
 
 // Header is a fixed request header of an endpoint.
 type Header struct {
@@ -95,4 +112,6 @@ type Health struct {
 	FirstFailureAt time.Time
 	LastSuccessAt  time.Time
 	LastAttemptAt  time.Time
+	// DegradedUntil is the end of the mark degraded (E8); zero without one.
+	DegradedUntil time.Time
 }

@@ -24,6 +24,8 @@ type Event struct {
 	// DeliverAt and ExpiresAt are zero when not given.
 	DeliverAt time.Time
 	ExpiresAt time.Time
+	// Run is the run that the event tells of; "" for a plain one.
+	Run string
 	// Erased is true after the payload was deleted; the log stays.
 	Erased bool
 	// Deliveries counts those made at acceptance.

@@ -64,7 +64,8 @@ func (t *tx) accept(p *store.AcceptParams) (store.AcceptResult, error) {
 		return store.AcceptResult{}, store.ErrExpired
 	}
 	if tenant.rev != p.Revision && p.Rematch != nil {
-		p.Revision, p.Targets = p.Rematch()
+		m := p.Rematch()
+		p.Revision, p.Targets, p.Keys = m.Revision, m.Targets, m.Keys
 	}
 	if tenant.rev != p.Revision {
 		return store.AcceptResult{}, store.ErrStale

@@ -44,7 +44,7 @@ func TestStore_WorksInVirtualTime(t *testing.T) {
 				t.Fatalf("hour %d: %v, %+v", hour, err, w)
 			}
 		}
-		if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, time.Now()); err != nil {
+		if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, false, time.Now()); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait() // the janitor is done

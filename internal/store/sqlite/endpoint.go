@@ -15,7 +15,7 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-const endpointColumns = `n.num, n.id, t.id, n.url, n.events, n.contract, n.contract_revision, n.state, n.state_reason, n.state_since,
+const endpointColumns = `n.num, n.id, t.id, n.url, n.events, n.contract, n.state, n.state_reason, n.state_since,
 	n.description, n.metadata, n.headers, n.max_in_flight, n.failures_in_row, n.first_failure_at, n.last_success_at,
 	n.last_attempt_at, n.version, n.created_at, n.updated_at`
 
@@ -25,21 +25,21 @@ const selectEndpoint = `SELECT ` + endpointColumns + ` FROM endpoint n JOIN tena
 func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
 	e := &webhook.Endpoint{
 		Key: webhook.EndpointKey(s.ColumnInt64(0)), ID: s.ColumnText(1), Tenant: s.ColumnText(2), URL: s.ColumnText(3),
-		Contract: s.ColumnText(5), ContractRevision: s.ColumnText(6),
-		State: endpointStates.word(s.ColumnInt64(7)), StateReason: stateReasons.word(s.ColumnInt64(8)), StateSince: colTime(s, 9),
-		Description: s.ColumnText(10), MaxInFlight: s.ColumnInt(13),
+		Contract: s.ColumnText(5),
+		State:    endpointStates.word(s.ColumnInt64(6)), StateReason: stateReasons.word(s.ColumnInt64(7)), StateSince: colTime(s, 8),
+		Description: s.ColumnText(9), MaxInFlight: s.ColumnInt(12),
 		Health: webhook.Health{
-			FailuresInRow: s.ColumnInt(14), FirstFailureAt: colTime(s, 15), LastSuccessAt: colTime(s, 16), LastAttemptAt: colTime(s, 17),
+			FailuresInRow: s.ColumnInt(13), FirstFailureAt: colTime(s, 14), LastSuccessAt: colTime(s, 15), LastAttemptAt: colTime(s, 16),
 		},
-		Version: s.ColumnInt64(18), CreatedAt: colTime(s, 19), UpdatedAt: colTime(s, 20),
+		Version: s.ColumnInt64(17), CreatedAt: colTime(s, 18), UpdatedAt: colTime(s, 19),
 	}
 	if err := json.Unmarshal(s.ColumnRawText(4), &e.Events); err != nil {
 		return nil, fmt.Errorf("reading the patterns of endpoint %s: %w", e.ID, err)
 	}
-	if err := json.Unmarshal(s.ColumnRawText(11), &e.Metadata); err != nil {
+	if err := json.Unmarshal(s.ColumnRawText(10), &e.Metadata); err != nil {
 		return nil, fmt.Errorf("reading the metadata of endpoint %s: %w", e.ID, err)
 	}
-	sealed := s.ColumnBlob(12, nil)
+	sealed := s.ColumnBlob(11, nil)
 	if len(sealed) == 0 {
 		return e, nil
 	}
@@ -169,8 +169,8 @@ func (d *DB) CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.
 			return refuse(store.ErrExists)
 		}
 		made.Version = 0
-		err = t.exec(`INSERT INTO endpoint (tenant, id, url, events, contract, contract_revision, state, state_reason, state_since, description,
-			metadata, max_in_flight, failures_in_row, version, created_at, updated_at) VALUES (?,?,'','[]','','',0,0,0,'','{}',0,0,0,?,?)`,
+		err = t.exec(`INSERT INTO endpoint (tenant, id, url, events, contract, state, state_reason, state_since, description,
+			metadata, max_in_flight, failures_in_row, version, created_at, updated_at) VALUES (?,?,'','[]','',0,0,0,'','{}',0,0,0,?,?)`,
 			tenant.num, made.ID, made.CreatedAt, made.CreatedAt)
 		if err != nil {
 			return err
@@ -213,10 +213,10 @@ func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
 	}
 	e.UpdatedAt = now
 	e.Version++
-	err = t.exec(`UPDATE endpoint SET url=?, events=?, contract=?, contract_revision=?, state=?, state_reason=?, state_since=?,
+	err = t.exec(`UPDATE endpoint SET url=?, events=?, contract=?, state=?, state_reason=?, state_since=?,
 		description=?, metadata=?, headers=?, max_in_flight=?, failures_in_row=?, first_failure_at=?, last_success_at=?,
 		last_attempt_at=?, version=?, updated_at=? WHERE num=?`,
-		e.URL, string(events), e.Contract, e.ContractRevision, endpointStates.num(e.State), stateReasons.num(e.StateReason),
+		e.URL, string(events), e.Contract, endpointStates.num(e.State), stateReasons.num(e.StateReason),
 		e.StateSince, e.Description, string(metadata), headers, e.MaxInFlight, e.Health.FailuresInRow, e.Health.FirstFailureAt,
 		e.Health.LastSuccessAt, e.Health.LastAttemptAt, e.Version, now, int64(e.Key))
 	if err != nil {
@@ -289,7 +289,7 @@ func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Tim
 }
 
 // DeleteEndpoint implements store.Endpoints.
-func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, now time.Time) error {
+func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, purge bool, now time.Time) error {
 	err := d.writer.do(ctx, func(t *tx) error {
 		s, err := t.tenant(tenant)
 		if err != nil {

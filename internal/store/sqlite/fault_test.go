@@ -154,7 +154,7 @@ func refusesAll(t *testing.T, d *DB, rev int64, e *webhook.Endpoint) {
 	_, window := d.ReadWindow(ctx, store.WindowParams{Endpoint: e.Key, Now: testStart(), Limit: 1})
 	for what, err := range map[string]error{
 		"accept": accept, "record": record, "read": read, "window": window, "ping": d.Ping(ctx),
-		"delete": d.DeleteEndpoint(ctx, e.Tenant, e.ID, testStart()),
+		"delete": d.DeleteEndpoint(ctx, e.Tenant, e.ID, false, testStart()),
 	} {
 		if !errors.Is(err, store.ErrClosed) {
 			t.Errorf("%s: error is %v", what, err)

@@ -133,7 +133,7 @@ func testSuccess(w *store.Work, code int) store.RecordParams {
 	return store.RecordParams{
 		Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint, Round: w.Round, Attempts: w.Attempts,
 		Attempt: &webhook.Attempt{Round: w.Round, Try: w.Attempts + 1, Counted: true, At: testStart(), StatusCode: code, Response: []byte("answer")},
-		Status:  contract.StatusDelivered, Health: true, Now: testStart(),
+		Status:  contract.StatusDelivered, Counts: true, Now: testStart(),
 	}
 }
 

@@ -30,7 +30,7 @@ func TestFault_B61_TidyingGoesOnAfterAFullDisk(t *testing.T) {
 		if _, err := d.Accept(t.Context(), []store.AcceptParams{newTestEvent("x", testRevision(t, d), e)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, testStart()); err != nil {
+		if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, false, testStart()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -55,6 +55,9 @@ type Config struct {
 	// DueNow is the clock that due times run by (N20): reads tell by it what is
 	// not due yet. Nil begins one.
 	DueNow func() time.Time
+	// Contract finds a contract's revision in memory, nil where it is unknown: reads
+	// show by it what a delivery was promised. Required.
+	Contract func(name, revision string) *contract.Contract
 	// QueueRows and QueueBytes bound what waits for the writer (N5); zero takes
 	// the defaults.
 	QueueRows  int

@@ -218,7 +218,7 @@ func flagIf(on bool, bit int64) int64 {
 // effects applies what an outcome does beside its delivery: the endpoint's
 // health and state, and operational events.
 func (t *tx) effects(p *store.RecordParams) error {
-	if p.Health {
+	if p.Counts {
 		if err := t.countHealth(p); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func TestStore_Secrets_LieSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("rotated")
-	if err := d.DeleteEndpoint(t.Context(), webhook.DefaultTenant, "b", testStart()); err != nil {
+	if err := d.DeleteEndpoint(t.Context(), webhook.DefaultTenant, "b", false, testStart()); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

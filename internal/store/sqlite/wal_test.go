@@ -75,7 +75,7 @@ func TestEngine_N25_JanitorWorksInSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := d.Stats().Commits
-	if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, testStart()); err != nil {
+	if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, false, testStart()); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {

@@ -97,7 +97,7 @@ func acceptAndRecord(ctx context.Context, s store.Store, event store.AcceptParam
 			now := time.Now()
 			a := &webhook.Attempt{Round: 1, Try: 1, Counted: true, At: now, StatusCode: 200, Address: "127.0.0.1:80", Response: response}
 			s.Record(store.RecordParams{
-				Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint, Round: 1, Attempt: a, Status: contract.StatusDelivered, Health: true, Now: now,
+				Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint, Round: 1, Attempt: a, Status: contract.StatusDelivered, Counts: true, Now: now,
 			}, func(_ store.RecordResult, err error) { done <- err })
 		}
 	}

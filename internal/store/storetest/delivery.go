@@ -99,7 +99,7 @@ func endpointStateShowsAtOnce(f *fixture) {
 	check("disabled", contract.StatusPending, webhook.WhyDisabled, webhook.WhyDisabled)
 	f.change(e, func(e *webhook.Endpoint) { e.State, e.StateReason = webhook.EndpointActive, webhook.ReasonActive })
 	check("active again", contract.StatusPending, webhook.WhyNone, webhook.WhyRetry)
-	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, false, f.now))
 	check("deleted", contract.StatusCanceled, webhook.WhyEndpointDeleted, webhook.WhyEndpointDeleted)
 }
 

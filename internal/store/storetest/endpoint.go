@@ -178,7 +178,7 @@ func deletedAtOnce(f *fixture) {
 	f.record(f.success(work[1]))
 	stale := f.event(e)
 	told := f.heard.count()
-	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now.Add(time.Second)))
+	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, false, f.now.Add(time.Second)))
 
 	changes := f.heard.since(told)
 	if len(changes) != 1 || changes[0].EndpointDeleted != e.Key || changes[0].Revision != f.revision(e.Tenant) || changes[0].Tenant != e.Tenant {
@@ -188,7 +188,7 @@ func deletedAtOnce(f *fixture) {
 	f.fails(err, store.ErrNotFound)
 	_, _, err = f.CountWaiting(f.ctx, e.Tenant, e.ID, 10)
 	f.fails(err, store.ErrNotFound)
-	f.fails(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now), store.ErrNotFound)
+	f.fails(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, false, f.now), store.ErrNotFound)
 	listed, err := f.ListEndpoints(f.ctx, e.Tenant, store.Page{Limit: 10})
 	f.ok(err)
 	all, _, err := f.LoadSubscriptions(f.ctx)
@@ -217,7 +217,7 @@ func deletedRowsEnd(f *fixture) {
 	work := f.sendMany(e, 350)
 	f.sendMany(other, 3)
 	at := f.now.Add(time.Second)
-	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, at))
+	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, false, at))
 	f.restart()
 	deadline := time.Now().Add(20 * time.Second)
 	for len(f.due(e, f.now)) > 0 {
@@ -249,7 +249,7 @@ func deletedIDCanBeUsedAgain(f *fixture) {
 	f.ok(err)
 	old := f.send(first)
 	f.record(f.success(old))
-	f.ok(f.DeleteEndpoint(f.ctx, first.Tenant, first.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, first.Tenant, first.ID, false, f.now))
 	second := f.endpoint("a")
 	if second.Key == first.Key {
 		f.Fatal("a key was given twice")
@@ -292,8 +292,8 @@ func subscriptionsAreWhatWasTold(f *fixture) {
 		f.endpointOf("t2", fmt.Sprintf("e%d", i))
 	}
 	f.change(newEndpoint("t2", "e1", f.now), func(e *webhook.Endpoint) { e.Events = []string{"click"} })
-	f.ok(f.DeleteEndpoint(f.ctx, "t2", "e2", f.now))
-	f.ok(f.DeleteEndpoint(f.ctx, webhook.DefaultTenant, "e0", f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, "t2", "e2", false, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, webhook.DefaultTenant, "e0", false, f.now))
 
 	held := map[webhook.EndpointKey]*webhook.Endpoint{}
 	revisions := map[string]int64{webhook.DefaultTenant: 1}

@@ -135,7 +135,7 @@ func countsByShownStatus(f *fixture) {
 	f.accept(f.event(a, b)) // another event's are not counted
 	f.record(f.success(r.Fresh[0]))
 	f.mark(markOf(r.Fresh[1], f.now))
-	f.ok(f.DeleteEndpoint(f.ctx, c.Tenant, c.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, c.Tenant, c.ID, false, f.now))
 	counts, err := f.CountDeliveries(f.ctx, webhook.DefaultTenant, r.ID)
 	f.ok(err)
 	f.same("counts", counts, map[contract.Status]int{

@@ -60,7 +60,7 @@ func (f *fixture) zoo() map[string]store.Work {
 	}
 	off("paused", webhook.EndpointPaused)
 	off("disabled", webhook.EndpointDisabled)
-	f.ok(f.DeleteEndpoint(f.ctx, webhook.DefaultTenant, "deleted", f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, webhook.DefaultTenant, "deleted", false, f.now))
 	other := f.event(f.getEndpoint(newEndpoint("t2", "active", f.now)))
 	other.ID, other.Type = "own", "click"
 	zoo["t2"] = f.accept(other)[0].Fresh[0]

@@ -131,8 +131,8 @@ func (c *changes) count() int {
 func newEndpoint(tenant, id string, now time.Time) *webhook.Endpoint {
 	return &webhook.Endpoint{
 		ID: id, Tenant: tenant, URL: "https://hooks.example.com/" + id, Events: []string{"*"},
-		Contract: contractName, ContractRevision: contractRevision,
-		State: webhook.EndpointActive, StateSince: now, CreatedAt: now, MaxInFlight: 16,
+		Contract: contractName,
+		State:    webhook.EndpointActive, StateSince: now, CreatedAt: now, MaxInFlight: 16,
 	}
 }
 
@@ -179,7 +179,7 @@ func (f *fixture) event(targets ...*webhook.Endpoint) store.AcceptParams {
 func newEvent(tenant string, revision int64, now time.Time, targets ...*webhook.Endpoint) store.AcceptParams {
 	p := store.AcceptParams{Tenant: tenant, Revision: revision, Type: eventType, ContentType: "application/json", Now: now}
 	for _, e := range targets {
-		p.Targets = append(p.Targets, store.Target{Endpoint: e.Key, Contract: e.Contract, ContractRevision: e.ContractRevision})
+		p.Targets = append(p.Targets, store.Target{Endpoint: e.Key, Contract: e.Contract, ContractRevision: contractRevision})
 	}
 	setData(&p, `{"n":1}`)
 	return p
@@ -242,7 +242,7 @@ func attempt(w *store.Work, now time.Time, status int) *webhook.Attempt {
 func (f *fixture) success(w store.Work) store.RecordParams {
 	return store.RecordParams{
 		Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint, Round: w.Round, Attempts: w.Attempts,
-		Attempt: attempt(&w, f.now, 200), Status: contract.StatusDelivered, Health: true, Now: f.now,
+		Attempt: attempt(&w, f.now, 200), Status: contract.StatusDelivered, Counts: true, Now: f.now,
 	}
 }
 

@@ -35,7 +35,7 @@ func healthFollowsOutcomes(f *fixture) {
 	step("second failure", f.failure(work[1], at(100)))
 	f.now = at(3)
 	p := f.failure(work[2], at(100))
-	p.Health = false
+	p.Counts = false
 	step("one that does not count", p)
 	f.now = at(4)
 	want = webhook.Health{LastSuccessAt: at(4), LastAttemptAt: at(4)}

@@ -116,6 +116,6 @@ func otherEndsClearMarks(f *fixture) {
 	f.same("canceled", f.delivery(one).Status, contract.StatusCanceled)
 	f.same("canceled", f.delivery(two).Status, contract.StatusCanceled)
 	f.same("marks", len(f.marked()), 1)
-	f.ok(f.DeleteEndpoint(f.ctx, b.Tenant, b.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, b.Tenant, b.ID, false, f.now))
 	f.same("deleted", f.delivery(three).Status, contract.StatusCanceled)
 }

@@ -54,7 +54,7 @@ func uncountedTriesDoNotCount(f *fixture) {
 	w := f.send(e)
 	for i := 1; i <= 3; i++ {
 		p := f.failure(w, f.now)
-		p.Attempt.Counted, p.Interrupted, p.Health, p.Reason = false, i, false, webhook.WhyInterrupted
+		p.Attempt.Counted, p.Interrupted, p.Counts, p.Reason = false, i, false, webhook.WhyInterrupted
 		if r := f.record(p); !r.Applied {
 			f.Fatalf("interruption %d was not applied", i)
 		}

@@ -108,7 +108,7 @@ func outcomeOutlivesItsTenant(f *fixture) {
 	w := f.send(e)
 	p := f.end(w, contract.StatusFailed, webhook.WhyExhausted)
 	p.Emit = []store.AcceptParams{f.operational(webhook.TypeWebhookFailed, e)}
-	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, false, f.now))
 	f.ok(f.DeleteTenant(f.ctx, "t2"))
 	f.record(p)
 	f.same("types", f.types(store.TenantAll), []string{eventType})
@@ -158,7 +158,7 @@ func disablingWithOutcome(f *fixture) {
 	w = f.send(other)
 	p = f.end(w, contract.StatusDead, webhook.WhyStopped)
 	p.Disable = webhook.ReasonGone
-	f.ok(f.DeleteEndpoint(f.ctx, other.Tenant, other.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, other.Tenant, other.ID, false, f.now))
 	f.record(p)
 	_, err := f.GetEndpoint(f.ctx, other.Tenant, other.ID)
 	f.fails(err, store.ErrNotFound)

@@ -49,19 +49,19 @@ func staleIsMatchedAgain(f *fixture) {
 	p, now := f.event(e), f.event(e, more)
 	p.Revision--
 	asked := 0
-	p.Rematch = func() (int64, []store.Target) {
+	p.Rematch = func() store.Matched {
 		asked++
-		return now.Revision, now.Targets
+		return store.Matched{Revision: now.Revision, Targets: now.Targets}
 	}
 	r := f.accept(p)[0]
 	if asked != 1 || r.Deliveries != 2 || len(r.Fresh) != 2 || r.Fresh[1].Endpoint != more.Key {
 		f.Fatalf("asked %d times: %+v", asked, r)
 	}
 	p = f.event(e)
-	p.Rematch = func() (int64, []store.Target) { f.Error("asked for no need"); return 0, nil }
+	p.Rematch = func() store.Matched { f.Error("asked for no need"); return store.Matched{} }
 	f.accept(p)
 	p.Revision--
-	p.Rematch = func() (int64, []store.Target) { return p.Revision, p.Targets }
+	p.Rematch = func() store.Matched { return store.Matched{Revision: p.Revision, Targets: p.Targets} }
 	results, err := f.Accept(f.ctx, []store.AcceptParams{p})
 	f.ok(err)
 	f.fails(results[0].Err, store.ErrStale)
@@ -101,10 +101,10 @@ func changeAheadIsTold(f *fixture) {
 	off := f.end(f.send(e), "failed", webhook.WhyStopped)
 	off.Disable = webhook.ReasonGone
 	late := f.event(e)
-	late.Rematch = func() (int64, []store.Target) {
+	late.Rematch = func() store.Matched {
 		told := f.heard.since(0)
 		p := newEvent(webhook.DefaultTenant, told[len(told)-1].Revision, f.now, other)
-		return p.Revision, p.Targets
+		return store.Matched{Revision: p.Revision, Targets: p.Targets}
 	}
 	release := f.db.Stall(f.T, f.Store)
 	recorded := f.begin(off)
@@ -161,7 +161,7 @@ func everyChangeRaises(f *fixture) {
 	})
 	f.ok(err)
 	raised("an update that changes nothing", false)
-	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, e.Tenant, e.ID, false, f.now))
 	raised("delete", true)
 	if f.revision("t2") != other {
 		f.Fatal("another tenant's revision changed")

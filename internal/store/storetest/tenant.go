@@ -68,7 +68,7 @@ func deleteTenant(f *fixture) {
 	_, err := f.FindKey(f.ctx, k.ID)
 	f.ok(err)
 
-	f.ok(f.DeleteEndpoint(f.ctx, "t2", "a", f.now))
+	f.ok(f.DeleteEndpoint(f.ctx, "t2", "a", false, f.now))
 	event := newEvent("t2", f.revision("t2"), f.now)
 	told := f.heard.count()
 	f.ok(f.DeleteTenant(f.ctx, "t2"))
