@@ -24,6 +24,7 @@ func anyContract() *rapid.Generator[*Contract] {
 		if err := c.Validate(); err != nil {
 			r.Fatalf("the generator draws what Validate refuses: %v\n%s", err, c.Canonical())
 		}
+		c.settle()
 		return c
 	})
 }
