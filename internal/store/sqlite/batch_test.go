@@ -17,7 +17,7 @@ func TestEngine_N2_ChangeEndsItsBatch(t *testing.T) {
 	d := open(t, Config{Dir: t.TempDir(), OnChange: func(c store.Change) { told.Store(c.Revision) }})
 	e := newTestEndpoint(t, d, "a")
 	p := newTestEvent("x", testRevision(t, d), e)
-	p.Rematch = func() (int64, []store.Target) { return told.Load(), nil }
+	p.Rematch = func() store.Matched { return store.Matched{Revision: told.Load()} }
 
 	release := stall(t, d)
 	changed, accepted := make(chan error, 1), make(chan error, 1)

@@ -100,7 +100,7 @@ func newTestEvent(id string, revision int64, targets ...*webhook.Endpoint) store
 		Tenant: webhook.DefaultTenant, Revision: revision, ID: id, Type: "link.created", Data: []byte(payload(id)), Now: testStart(),
 	}
 	for _, e := range targets {
-		p.Targets = append(p.Targets, store.Target{Endpoint: e.Key, Contract: e.Contract, ContractRevision: e.ContractRevision})
+		p.Targets = append(p.Targets, store.Target{Endpoint: e.Key, Contract: e.Contract, ContractRevision: "r1"})
 	}
 	return p
 }
@@ -110,7 +110,7 @@ func newTestEndpoint(tb testing.TB, d *DB, id string) *webhook.Endpoint {
 	tb.Helper()
 	e, err := d.CreateEndpoint(context.Background(), &webhook.Endpoint{
 		ID: id, Tenant: webhook.DefaultTenant, URL: "https://hooks.example.com/", Events: []string{"*"}, Contract: "standard",
-		ContractRevision: "r1", State: webhook.EndpointActive, CreatedAt: testStart(), StateSince: testStart(), MaxInFlight: 8,
+		State: webhook.EndpointActive, CreatedAt: testStart(), StateSince: testStart(), MaxInFlight: 8,
 	})
 	if err != nil {
 		tb.Fatal(err)

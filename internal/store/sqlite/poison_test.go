@@ -195,8 +195,8 @@ func TestEngine_N12_UndoneBatchLeavesNoTrace(t *testing.T) {
 	d.Record(failure, func(_ store.RecordResult, err error) { recorded <- err })
 	accepted := make(chan store.AcceptResult, 1)
 	go func() {
-		p := newTestEvent("new", rev, &webhook.Endpoint{Key: work[0].Endpoint, Contract: "never seen", ContractRevision: "r9"})
-		p.Type = "never.seen"
+		p := newTestEvent("new", rev, &webhook.Endpoint{Key: work[0].Endpoint, Contract: "never seen"})
+		p.Targets[0].ContractRevision, p.Type = "r9", "never.seen"
 		results, err := d.Accept(context.Background(), []store.AcceptParams{p})
 		failed <- err
 		accepted <- results[0]

@@ -22,7 +22,7 @@ const (
 // sealedEndpoint has secrets of every kind.
 func sealedEndpoint(id string) *webhook.Endpoint {
 	return &webhook.Endpoint{
-		ID: id, Tenant: webhook.DefaultTenant, URL: "https://hooks.example.com/", Events: []string{"*"}, Contract: "standard", ContractRevision: "r1",
+		ID: id, Tenant: webhook.DefaultTenant, URL: "https://hooks.example.com/", Events: []string{"*"}, Contract: "standard",
 		State: webhook.EndpointActive, CreatedAt: testStart(), StateSince: testStart(), MaxInFlight: 8,
 		Headers: []webhook.Header{{Name: "Authorization", Value: webhook.NewSecretText(headerText + id)}},
 		Secrets: []webhook.SigningSecret{{ID: "sec_" + id, Text: webhook.NewSecretText(secretText + id), CreatedAt: testStart()}},

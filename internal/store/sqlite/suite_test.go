@@ -28,7 +28,7 @@ func newFolder(tb testing.TB) storetest.Database { return folder(tb.TempDir()) }
 func (f folder) Open(tb testing.TB, o storetest.Options) store.Store {
 	tb.Helper()
 	return open(tb, Config{
-		Dir: string(f), Sealer: newTestSealer("key one"), Now: o.Now, DueNow: o.DueNow, OnChange: o.OnChange, QueueRows: o.QueueRows, QueueBytes: o.QueueBytes,
+		Dir: string(f), Sealer: newTestSealer("key one"), Now: o.Now, DueNow: o.DueNow, OnChange: o.OnChange, Contract: o.Contract, QueueRows: o.QueueRows, QueueBytes: o.QueueBytes,
 	})
 }
 
@@ -75,6 +75,9 @@ func open(tb testing.TB, cfg Config) *DB {
 func complete(cfg Config) Config {
 	if cfg.Sealer == nil {
 		cfg.Sealer = newTestSealer("key one")
+	}
+	if cfg.Contract == nil {
+		cfg.Contract = storetest.Builtin
 	}
 	if cfg.Now.IsZero() {
 		cfg.Now = testStart()

@@ -48,6 +48,9 @@ func newFixture(t *testing.T, factory Factory, opts Options) *fixture {
 	f.dueClock.ms.Store(f.now.UnixMilli())
 	f.opts.DueNow = f.dueClock.now
 	f.opts.OnChange = f.heard.add
+	if f.opts.Contract == nil {
+		f.opts.Contract = Builtin
+	}
 	f.Store = f.db.Open(t, f.opts)
 	return f
 }

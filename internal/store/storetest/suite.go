@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 )
 
@@ -29,9 +30,18 @@ type Options struct {
 	DueNow func() time.Time
 	// OnChange hears of commits, see store.Change.
 	OnChange func(store.Change)
+	// Contract finds a contract's revision in memory; nil takes Builtin.
+	Contract func(name, revision string) *contract.Contract
 	// QueueRows and QueueBytes bound the writer's queue (N5); zero takes the
 	// driver's own.
 	QueueRows, QueueBytes int
+}
+
+// Builtin is the built-in contract of a name in whatever revision; nil for
+// another name.
+func Builtin(name, _ string) *contract.Contract {
+	c, _ := contract.Builtin(name)
+	return c
 }
 
 // testCase is one rule, proved on a database of its own.
