@@ -20,7 +20,7 @@ func realStore(t *testing.T) (*Publisher, *sqlite.DB, *handedOver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, now := NewRegistry(), clock.Start()
+	registry, now := NewRegistry(builtins()), clock.Start()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir(), Sealer: keys, OnChange: registry.Apply, Now: now.Wall()})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func (h *handedOver) add(fresh []store.Work) {
 func addEndpoint(t *testing.T, db *sqlite.DB, id string, events ...string) {
 	t.Helper()
 	_, err := db.CreateEndpoint(t.Context(), &webhook.Endpoint{
-		ID: id, Tenant: "default", URL: "https://example.com/", Events: events, Contract: "standard", ContractRevision: "r1",
+		ID: id, Tenant: "default", URL: "https://example.com/", Events: events, Contract: "standard",
 		State: webhook.EndpointActive, MaxInFlight: webhook.DefaultMaxInFlight, CreatedAt: noon, StateSince: noon,
 	})
 	if err != nil {
