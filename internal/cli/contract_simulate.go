@@ -3,14 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/posthorn/posthorn/contract"
-	"github.com/posthorn/posthorn/internal/cli/receiver"
+	"github.com/posthorn/posthorn/internal/simulate"
 )
 
 // findContract finds a contract by its name or its file's path.
@@ -97,88 +94,24 @@ func (contractSimulate) Help() string {
     posthorn contract simulate ours.yaml --answers '500*50' --seed 7`
 }
 
-// stepRow is the JSON form of a simulated attempt. Times are seconds since the
-// first attempt.
-type stepRow struct {
-	Attempt       int      `json:"attempt"`
-	At            float64  `json:"at"`
-	Answer        string   `json:"answer"`
-	StatusCode    *int     `json:"status_code"`
-	FailureKind   *string  `json:"failure_kind"`
-	Status        string   `json:"status"`
-	NextAt        *float64 `json:"next_at"`
-	EndpointState string   `json:"endpoint_state"`
-	Degraded      bool     `json:"degraded"`
-	Events        []string `json:"events"`
-}
-
 // Run simulates.
 func (c *contractSimulate) Run(p *Process) error {
 	found, _, err := findContract(c.Name)
 	if err != nil {
 		return err
 	}
-	answers, err := receiver.ParseAnswers(c.Answers)
+	answers, err := simulate.ParseAnswers(c.Answers)
 	if err != nil {
 		return usagef("--answers: %s", err)
 	}
 	var random func() float64
 	if !c.NoJitter {
-		random = rand.Float64
-		if c.Seed != nil {
-			random = rand.New(rand.NewPCG(*c.Seed, 0)).Float64 //nolint:gosec // because jitter is no secret
-		}
+		random = simulate.Random(c.Seed)
 	}
-	for _, step := range found.Simulate(simulated(found, answers), random) {
-		if err := p.printJSON(rowOfStep(step)); err != nil {
+	for _, step := range simulate.Play(found, answers, random) {
+		if err := p.printJSON(step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func simulated(c *contract.Contract, answers []receiver.Answer) []contract.Simulated {
-	out := make([]contract.Simulated, len(answers))
-	for i, a := range answers {
-		s := contract.Simulated{Text: a.String()}
-		switch a.Kind {
-		case receiver.KindStatus:
-			s.Answer = contract.Answer{Kind: c.Classify(a.Status), StatusCode: a.Status, RetryAfter: a.RetryAfter}
-		case receiver.KindTimeout:
-			s.Answer.Kind, s.Takes = contract.KindTimeout, c.Timeout.Std()
-		case receiver.KindRefused, receiver.KindDNS, receiver.KindTLS:
-			s.Answer.Kind = contract.KindNetwork
-		case receiver.KindUnsafe:
-			s.Answer.Kind = contract.KindUnsafeURL
-		}
-		out[i] = s
-	}
-	return out
-}
-
-func rowOfStep(s contract.Step) stepRow {
-	row := stepRow{
-		Attempt: s.Attempt, At: seconds(s.At), Answer: s.Answer, Status: string(s.Status),
-		EndpointState: "active", Degraded: s.Degraded, Events: s.Events,
-	}
-	if s.StatusCode != 0 {
-		row.StatusCode = &s.StatusCode
-	}
-	if kind := string(s.FailureKind); kind != "" {
-		row.FailureKind = &kind
-	}
-	if !s.Ended {
-		next := seconds(s.NextAt)
-		row.NextAt = &next
-	}
-	if s.EndpointOff != "" {
-		row.EndpointState = string(s.EndpointOff)
-	}
-	if row.Events == nil {
-		row.Events = []string{}
-	}
-	return row
-}
-
-// seconds rounds to milliseconds.
-func seconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
