@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +16,11 @@ import (
 
 const endpointColumns = `n.num, n.id, t.id, n.url, n.events, n.contract, n.state, n.state_reason, n.state_since,
 	n.description, n.metadata, n.headers, n.max_in_flight, n.failures_in_row, n.first_failure_at, n.last_success_at,
-	n.last_attempt_at, n.version, n.created_at, n.updated_at`
+	n.last_attempt_at, n.version, n.created_at, n.updated_at, n.filter, n.ordering, n.degraded_until, n.catch_up_at IS NOT NULL`
 
 const selectEndpoint = `SELECT ` + endpointColumns + ` FROM endpoint n JOIN tenant t ON t.num = n.tenant WHERE n.deleted_at IS NULL`
 
-// scanEndpoint reads endpointColumns; secrets are read by readSecrets.
+// scanEndpoint reads endpointColumns; secrets and marks have tables of their own.
 func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
 	e := &webhook.Endpoint{
 		Key: webhook.EndpointKey(s.ColumnInt64(0)), ID: s.ColumnText(1), Tenant: s.ColumnText(2), URL: s.ColumnText(3),
@@ -30,8 +29,15 @@ func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
 		Description: s.ColumnText(9), MaxInFlight: s.ColumnInt(12),
 		Health: webhook.Health{
 			FailuresInRow: s.ColumnInt(13), FirstFailureAt: colTime(s, 14), LastSuccessAt: colTime(s, 15), LastAttemptAt: colTime(s, 16),
+			DegradedUntil: colTime(s, 22),
 		},
-		Version: s.ColumnInt64(17), CreatedAt: colTime(s, 18), UpdatedAt: colTime(s, 19),
+		Version: s.ColumnInt64(17), CreatedAt: colTime(s, 18), UpdatedAt: colTime(s, 19), Filter: s.ColumnText(20), CatchingUp: colBool(s, 23),
+	}
+	if s.ColumnType(21) != sqlite3.NULL {
+		e.Ordering = &webhook.Ordering{}
+		if err := json.Unmarshal(s.ColumnRawText(21), &e.Ordering.From); err != nil {
+			return nil, fmt.Errorf("reading the ordering of endpoint %s: %w", e.ID, err)
+		}
 	}
 	if err := json.Unmarshal(s.ColumnRawText(4), &e.Events); err != nil {
 		return nil, fmt.Errorf("reading the patterns of endpoint %s: %w", e.ID, err)
@@ -51,50 +57,6 @@ func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
 	return e, err
 }
 
-// headersRow and secretRow are what sealed values are bound to, so that none can
-// be moved to another row.
-func headersRow(endpoint int64) []byte { return fmt.Appendf(nil, "endpoint-headers|%d", endpoint) }
-
-func secretRow(endpoint int64, id string) []byte {
-	return fmt.Appendf(nil, "endpoint-secret|%d|%s", endpoint, id)
-}
-
-func formatHeaders(headers []webhook.Header) ([]byte, error) {
-	pairs := make([][2]string, len(headers))
-	for i, h := range headers {
-		pairs[i] = [2]string{h.Name, h.Value.Reveal()}
-	}
-	return json.Marshal(pairs)
-}
-
-func parseHeaders(plain []byte) ([]webhook.Header, error) {
-	var pairs [][2]string
-	if err := json.Unmarshal(plain, &pairs); err != nil {
-		return nil, errors.New("the stored headers are damaged")
-	}
-	headers := make([]webhook.Header, len(pairs))
-	for i, p := range pairs {
-		headers[i] = webhook.Header{Name: p[0], Value: webhook.NewSecretText(p[1])}
-	}
-	return headers, nil
-}
-
-// readSecrets fills in the secrets of an endpoint, newest first.
-func (d *DB) readSecrets(c *conn, e *webhook.Endpoint) error {
-	return c.query(`SELECT id, sealed, created_at, expires_at FROM endpoint_secret WHERE endpoint = ? ORDER BY created_at DESC, id DESC`,
-		[]any{int64(e.Key)}, func(s *sqlite3.Stmt) error {
-			id := s.ColumnText(0)
-			plain, err := d.cfg.Sealer.Open(s.ColumnBlob(1, nil), secretRow(int64(e.Key), id))
-			if err != nil {
-				return fmt.Errorf("opening a secret of endpoint %s: %w", e.ID, err)
-			}
-			e.Secrets = append(e.Secrets, webhook.SigningSecret{
-				ID: id, Text: webhook.NewSecretText(string(plain)), CreatedAt: colTime(s, 2), ExpiresAt: colTime(s, 3),
-			})
-			return nil
-		})
-}
-
 // endpoints reads whole endpoints.
 func (d *DB) endpoints(c *conn, sql string, args ...any) ([]*webhook.Endpoint, error) {
 	var all []*webhook.Endpoint
@@ -108,6 +70,9 @@ func (d *DB) endpoints(c *conn, sql string, args ...any) ([]*webhook.Endpoint, e
 	}
 	for _, e := range all {
 		if err := d.readSecrets(c, e); err != nil {
+			return nil, err
+		}
+		if e.Skips, err = readSkips(c, e.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -157,37 +122,50 @@ func (d *DB) CreateEndpoint(ctx context.Context, e *webhook.Endpoint) (*webhook.
 	var made webhook.Endpoint
 	err := d.writer.do(ctx, func(t *tx) error {
 		made = *e
-		tenant, err := t.tenant(made.Tenant)
-		if err != nil {
-			return refuse(err)
-		}
-		taken, err := t.one(`SELECT num FROM endpoint WHERE tenant = ? AND id = ? AND deleted_at IS NULL`, []any{tenant.num, made.ID}, func(*sqlite3.Stmt) {})
-		if err != nil {
-			return err
-		}
-		if taken {
-			return refuse(store.ErrExists)
-		}
-		made.Version = 0
-		err = t.exec(`INSERT INTO endpoint (tenant, id, url, events, contract, state, state_reason, state_since, description,
-			metadata, max_in_flight, failures_in_row, version, created_at, updated_at) VALUES (?,?,'','[]','',0,0,0,'','{}',0,0,0,?,?)`,
-			tenant.num, made.ID, made.CreatedAt, made.CreatedAt)
-		if err != nil {
-			return err
-		}
-		made.Key = webhook.EndpointKey(t.conn.db.LastInsertRowID())
-		if made.ID == "" {
-			made.ID = d.ids.Encode(webhook.PrefixEndpoint, made.CreatedAt, int64(made.Key))
-			if err := t.exec(`UPDATE endpoint SET id = ? WHERE num = ?`, made.ID, int64(made.Key)); err != nil {
-				return err
-			}
-		}
-		return t.storeEndpoint(&made, made.CreatedAt)
+		return t.create(&made, webhook.ActorOf(ctx))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &made, nil
+}
+
+// create stores a new endpoint and gives it its key, and an ID if it has none.
+func (t *tx) create(e *webhook.Endpoint, by webhook.Actor) error {
+	tenant, err := t.tenant(e.Tenant)
+	if err != nil {
+		return refuse(err)
+	}
+	taken, err := t.one(`SELECT num FROM endpoint WHERE tenant = ? AND id = ? AND deleted_at IS NULL`, []any{tenant.num, e.ID}, func(*sqlite3.Stmt) {})
+	if err != nil {
+		return err
+	}
+	if taken {
+		return refuse(store.ErrExists)
+	}
+	e.Version, e.Skips, e.CatchingUp = 0, nil, false
+	err = t.exec(`INSERT INTO endpoint (tenant, id, url, events, contract, state, state_reason, state_since, description,
+		metadata, max_in_flight, failures_in_row, version, created_at, updated_at) VALUES (?,?,'','[]','',0,0,0,'','{}',0,0,0,?,?)`,
+		tenant.num, e.ID, e.CreatedAt, e.CreatedAt)
+	if err != nil {
+		return err
+	}
+	e.Key = webhook.EndpointKey(t.conn.db.LastInsertRowID())
+	if e.ID == "" {
+		e.ID = t.db.ids.Encode(webhook.PrefixEndpoint, e.CreatedAt, int64(e.Key))
+		if err := t.exec(`UPDATE endpoint SET id = ? WHERE num = ?`, e.ID, int64(e.Key)); err != nil {
+			return err
+		}
+	}
+	if !e.On() {
+		if err := t.goOff(e); err != nil {
+			return err
+		}
+	}
+	if err := t.auditEndpoint(by, nil, e, "endpoint.created", "", e.CreatedAt); err != nil {
+		return err
+	}
+	return t.storeEndpoint(e, e.CreatedAt)
 }
 
 // storeEndpoint writes an endpoint whole as its next version, raises the tenant's
@@ -211,14 +189,23 @@ func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
 			return err
 		}
 	}
+	var ordering any = null{}
+	if e.Ordering != nil {
+		paths, err := json.Marshal(e.Ordering.From)
+		if err != nil {
+			return err
+		}
+		ordering = string(paths)
+	}
+	url, own := e.GateKey(webhook.GateURL), e.GateKey(webhook.GateEndpoint)
 	e.UpdatedAt = now
 	e.Version++
 	err = t.exec(`UPDATE endpoint SET url=?, events=?, contract=?, state=?, state_reason=?, state_since=?,
 		description=?, metadata=?, headers=?, max_in_flight=?, failures_in_row=?, first_failure_at=?, last_success_at=?,
-		last_attempt_at=?, version=?, updated_at=? WHERE num=?`,
+		last_attempt_at=?, version=?, updated_at=?, filter=?, ordering=?, degraded_until=?, url_gate=?, own_gate=? WHERE num=?`,
 		e.URL, string(events), e.Contract, endpointStates.num(e.State), stateReasons.num(e.StateReason),
 		e.StateSince, e.Description, string(metadata), headers, e.MaxInFlight, e.Health.FailuresInRow, e.Health.FirstFailureAt,
-		e.Health.LastSuccessAt, e.Health.LastAttemptAt, e.Version, now, int64(e.Key))
+		e.Health.LastSuccessAt, e.Health.LastAttemptAt, e.Version, now, e.Filter, ordering, e.Health.DegradedUntil, url[:], own[:], int64(e.Key))
 	if err != nil {
 		return err
 	}
@@ -233,24 +220,6 @@ func (t *tx) storeEndpoint(e *webhook.Endpoint, now time.Time) error {
 	}
 	told := *e
 	t.change(store.Change{Tenant: e.Tenant, Revision: rev, Endpoint: &told})
-	return nil
-}
-
-func (t *tx) storeSecrets(e *webhook.Endpoint) error {
-	if err := t.exec(`DELETE FROM endpoint_secret WHERE endpoint = ?`, int64(e.Key)); err != nil {
-		return err
-	}
-	for _, s := range e.Secrets {
-		sealed, err := t.db.cfg.Sealer.Seal([]byte(s.Text.Reveal()), secretRow(int64(e.Key), s.ID))
-		if err != nil {
-			return err
-		}
-		err = t.exec(`INSERT INTO endpoint_secret (endpoint, id, sealed, created_at, expires_at) VALUES (?,?,?,?,?)`,
-			int64(e.Key), s.ID, sealed, s.CreatedAt, s.ExpiresAt)
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -274,49 +243,43 @@ func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Tim
 			after, err = t.presentEndpoint(tenant, id) // e may bear what change tried
 			return err
 		}
-		if err := t.fresh(update.Emit); err != nil {
-			return err
-		}
-		if err := t.storeEndpoint(e, now); err != nil {
-			return err
-		}
-		return t.emit(update.Emit)
+		return t.transition(e, update, webhook.ActorOf(ctx), now)
 	})
 	if err != nil {
 		return nil, err
 	}
+	d.janitor.nudge()
 	return after, nil
 }
 
 // DeleteEndpoint implements store.Endpoints.
 func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, purge bool, now time.Time) error {
 	err := d.writer.do(ctx, func(t *tx) error {
-		s, err := t.tenant(tenant)
-		if err != nil {
+		e, err := t.presentEndpoint(tenant, id)
+		if errors.Is(err, store.ErrNotFound) {
 			return refuse(err)
 		}
-		var key int64
-		found, err := t.one(`SELECT num FROM endpoint WHERE tenant = ? AND id = ? AND deleted_at IS NULL`, []any{s.num, id},
-			func(s *sqlite3.Stmt) { key = s.ColumnInt64(0) })
 		if err != nil {
 			return err
 		}
-		if !found {
-			return refuse(store.ErrNotFound)
-		}
-		if err := t.exec(`UPDATE endpoint SET deleted_at = ?, headers = NULL WHERE num = ?`, now, key); err != nil {
-			return err
-		}
-		if err := t.exec(`DELETE FROM endpoint_secret WHERE endpoint = ?`, key); err != nil {
-			return err
-		}
-		delete(t.health, webhook.EndpointKey(key))
-		delete(t.sick, webhook.EndpointKey(key))
-		rev, err := t.raise(tenant)
+		// Its marks stay: what they skipped before ends as skipped.
+		err = t.exec(`UPDATE endpoint SET deleted_at = ?, headers = NULL, purge = ?, catch_up_at = NULL WHERE num = ?`, now, purge, int64(e.Key))
 		if err != nil {
 			return err
 		}
-		t.change(store.Change{Tenant: tenant, Revision: rev, EndpointDeleted: webhook.EndpointKey(key)})
+		if err := t.exec(`DELETE FROM endpoint_secret WHERE endpoint = ?`, int64(e.Key)); err != nil {
+			return err
+		}
+		delete(t.health, e.Key)
+		delete(t.sick, e.Key)
+		if err := t.auditEndpoint(webhook.ActorOf(ctx), e, nil, "endpoint.deleted", "", now); err != nil {
+			return err
+		}
+		rev, err := t.raise(e.Tenant)
+		if err != nil {
+			return err
+		}
+		t.change(store.Change{Tenant: e.Tenant, Revision: rev, EndpointDeleted: e.Key})
 		return nil
 	})
 	if err == nil {
@@ -377,58 +340,6 @@ func (d *DB) LoadSubscriptions(ctx context.Context) (all []*webhook.Endpoint, re
 		})
 	})
 	return all, revisions, err
-}
-
-// resealAll seals anew what an old key sealed.
-func resealAll(c *conn, sealer Sealer) error {
-	type row struct {
-		endpoint int64
-		id       string
-		sealed   []byte
-	}
-	var secrets, headers []row
-	err := c.query(`SELECT endpoint, id, sealed FROM endpoint_secret`, nil, func(s *sqlite3.Stmt) error {
-		secrets = append(secrets, row{s.ColumnInt64(0), s.ColumnText(1), s.ColumnBlob(2, nil)})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	err = c.query(`SELECT num, headers FROM endpoint WHERE headers IS NOT NULL`, nil, func(s *sqlite3.Stmt) error {
-		headers = append(headers, row{endpoint: s.ColumnInt64(0), sealed: s.ColumnBlob(1, nil)})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	stale := func(r row) bool { return !sealer.NeedsReseal(r.sealed) }
-	for _, r := range slices.DeleteFunc(secrets, stale) {
-		sealed, err := reseal(sealer, r.sealed, secretRow(r.endpoint, r.id))
-		if err != nil {
-			return err
-		}
-		if err := c.exec(`UPDATE endpoint_secret SET sealed = ? WHERE endpoint = ? AND id = ?`, sealed, r.endpoint, r.id); err != nil {
-			return err
-		}
-	}
-	for _, r := range slices.DeleteFunc(headers, stale) {
-		sealed, err := reseal(sealer, r.sealed, headersRow(r.endpoint))
-		if err != nil {
-			return err
-		}
-		if err := c.exec(`UPDATE endpoint SET headers = ? WHERE num = ?`, sealed, r.endpoint); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func reseal(sealer Sealer, sealed, row []byte) ([]byte, error) {
-	plain, err := sealer.Open(sealed, row)
-	if err != nil {
-		return nil, fmt.Errorf("opening a secret with an old key: %w", err)
-	}
-	return sealer.Seal(plain, row)
 }
 
 // tenantWhere restricts a selection to a tenant, unless it is every one.

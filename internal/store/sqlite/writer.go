@@ -97,6 +97,9 @@ func (w *writer) loadState() error {
 			return err
 		}
 	}
+	if err := w.loadPins(); err != nil {
+		return err
+	}
 	_, err := w.conn.one(`SELECT count(*) FROM running`, nil, func(s *sqlite3.Stmt) {
 		w.db.marks.Store(s.ColumnInt64(0))
 	})
