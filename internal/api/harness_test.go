@@ -39,10 +39,66 @@ func (plainSealer) Fingerprint() []byte                   { return []byte("f") }
 func (plainSealer) Matches(f []byte) bool                 { return string(f) == "f" }
 func (plainSealer) NeedsReseal([]byte) bool               { return false }
 
-type builtins struct{}
+// promises are the built-in contracts and those that were stored, as a server has
+// them in memory.
+type promises struct {
+	mu      sync.Mutex
+	current map[string]Contract
+	known   map[string]*contract.Contract
+}
 
-func (builtins) Lookup(name string) (*contract.Contract, bool) { return contract.Builtin(name) }
-func (builtins) Names() []string                               { return []string{contract.Standard} }
+func newPromises() *promises {
+	p := &promises{current: map[string]Contract{}, known: map[string]*contract.Contract{}}
+	for _, name := range contract.BuiltinNames() {
+		c, _ := contract.Builtin(name)
+		p.current[name] = Contract{Contract: c, Revision: c.Revision(), Builtin: true}
+		p.known[name+" "+c.Revision()] = c
+	}
+	return p
+}
+
+func (p *promises) apply(change store.Change) {
+	r := change.Contract
+	if r == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, err := contract.Parse([]byte(r.Text))
+	if err != nil {
+		return
+	}
+	p.known[r.Name+" "+r.Revision] = c
+	if r.Current {
+		p.current[r.Name] = Contract{Contract: c, Revision: r.Revision, Text: r.Text, CreatedAt: r.CreatedAt}
+	} else if p.current[r.Name].Revision == r.Revision {
+		delete(p.current, r.Name)
+	}
+}
+
+func (p *promises) Lookup(name string) (Contract, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found, ok := p.current[name]
+	return found, ok
+}
+
+func (p *promises) Names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.current))
+}
+
+func (p *promises) Current(name string) (*contract.Contract, string) {
+	found, _ := p.Lookup(name)
+	return found.Contract, found.Revision
+}
+
+func (p *promises) Promised(name, revision string) *contract.Contract {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known[name+" "+revision]
+}
 
 // logBuffer keeps what was logged.
 type logBuffer struct {
@@ -80,10 +136,12 @@ type fixture struct {
 func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{TB: t, log: &logBuffer{}, offered: &[]store.Work{}}
-	subscriptions := publish.NewRegistry()
+	all := newPromises()
+	subscriptions := publish.NewRegistry(all)
 	var keys *auth.Authenticator
 	ticks := clock.Start()
-	db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir(), Sealer: plainSealer{}, Now: ticks.Wall(), OnChange: func(c store.Change) {
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Dir: t.TempDir(), Sealer: plainSealer{}, Now: ticks.Wall(), Contract: all.Promised, OnChange: func(c store.Change) {
+		all.apply(c)
 		subscriptions.Apply(c)
 		if keys != nil {
 			keys.Apply(c)
@@ -108,7 +166,7 @@ func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Texts: texts.For("en"), Store: db, Match: subscriptions.Match, Auth: keys, Contracts: builtins{}, DefaultContract: contract.Standard, Clock: ticks, Rand: rand.Reader,
+		Texts: texts.For("en"), Store: db, Match: subscriptions.Match, Auth: keys, Contracts: all, DefaultContract: contract.Standard, Clock: ticks, Rand: rand.Reader,
 		Publisher: publish.New(publish.Config{Store: db, Registry: subscriptions, Clock: ticks, Offer: func(w []store.Work) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
