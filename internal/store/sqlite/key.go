@@ -28,6 +28,7 @@ func scanKey(s *sqlite3.Stmt) numbered[*webhook.APIKey] {
 
 // CreateKey implements store.Keys.
 func (d *DB) CreateKey(ctx context.Context, k *webhook.APIKey) error {
+	by := webhook.ActorOf(ctx)
 	return d.writer.do(ctx, func(t *tx) error {
 		var tenant any = null{}
 		if k.Tenant != "" {
@@ -42,12 +43,20 @@ func (d *DB) CreateKey(ctx context.Context, k *webhook.APIKey) error {
 		if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
 			return refuse(store.ErrExists) // a failed INSERT changed nothing
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		after, err := told(map[string]any{"name": k.Name, "scopes": k.Scopes})
+		if err != nil {
+			return err
+		}
+		return t.audit(by, webhook.AuditEntry{At: k.CreatedAt, Tenant: k.Tenant, Action: "key.created", Kind: "key", Target: k.ID, After: after})
 	})
 }
 
 // RevokeKey implements store.Keys.
 func (d *DB) RevokeKey(ctx context.Context, tenant, id string) error {
+	by := webhook.ActorOf(ctx)
 	return d.writer.do(ctx, func(t *tx) error {
 		var owner any = null{}
 		if tenant != "" {
@@ -64,7 +73,7 @@ func (d *DB) RevokeKey(ctx context.Context, tenant, id string) error {
 			return refuse(store.ErrNotFound)
 		}
 		t.change(store.Change{Tenant: tenant, KeyRevoked: id})
-		return nil
+		return t.audit(by, webhook.AuditEntry{Tenant: tenant, Action: "key.revoked", Kind: "key", Target: id})
 	})
 }
 

@@ -26,6 +26,7 @@ func scanTenant(s *sqlite3.Stmt) numbered[*webhook.Tenant] {
 
 // CreateTenant implements store.Tenants.
 func (d *DB) CreateTenant(ctx context.Context, n webhook.Tenant) error {
+	by := webhook.ActorOf(ctx)
 	return d.writer.do(ctx, func(t *tx) error {
 		_, err := t.tenant(n.ID)
 		if err == nil {
@@ -40,12 +41,17 @@ func (d *DB) CreateTenant(ctx context.Context, n webhook.Tenant) error {
 			return err
 		}
 		t.change(store.Change{Tenant: n.ID, Revision: 1})
-		return nil
+		after, err := told(map[string]any{"name": n.Name, "default_contract": n.DefaultContract})
+		if err != nil {
+			return err
+		}
+		return t.audit(by, webhook.AuditEntry{At: n.CreatedAt, Tenant: n.ID, Action: "tenant.created", Kind: "tenant", Target: n.ID, After: after})
 	})
 }
 
 // UpdateTenant implements store.Tenants.
 func (d *DB) UpdateTenant(ctx context.Context, id string, change func(*webhook.Tenant) error) (*webhook.Tenant, error) {
+	by := webhook.ActorOf(ctx)
 	var after *webhook.Tenant
 	err := d.writer.do(ctx, func(t *tx) error {
 		n, err := tenantByID(t.conn, id)
@@ -56,11 +62,16 @@ func (d *DB) UpdateTenant(ctx context.Context, id string, change func(*webhook.T
 			return err
 		}
 		after = n
+		before := *n
 		if err := change(n); err != nil {
 			return refuse(err)
 		}
-		return t.exec(`UPDATE tenant SET name=?, default_contract=?, owner_url=?, owner_email=? WHERE id=?`,
+		err = t.exec(`UPDATE tenant SET name=?, default_contract=?, owner_url=?, owner_email=? WHERE id=?`,
 			n.Name, n.DefaultContract, n.OwnerURL, n.OwnerEmail, id)
+		if err != nil {
+			return err
+		}
+		return t.auditTenant(by, &before, n)
 	})
 	if err != nil {
 		return nil, err
@@ -68,8 +79,39 @@ func (d *DB) UpdateTenant(ctx context.Context, id string, change func(*webhook.T
 	return after, nil
 }
 
+// auditTenant tells what changed of a tenant. Where its owner is reached is not
+// for the trail: it says only that it changed.
+func (t *tx) auditTenant(by webhook.Actor, old, now *webhook.Tenant) error {
+	before, after := map[string]any{}, map[string]any{}
+	plain := func(name, was, is string) {
+		if was != is {
+			before[name], after[name] = was, is
+		}
+	}
+	plain("name", old.Name, now.Name)
+	plain("default_contract", old.DefaultContract, now.DefaultContract)
+	for name, changed := range map[string]bool{"owner_url": old.OwnerURL != now.OwnerURL, "owner_email": old.OwnerEmail != now.OwnerEmail} {
+		if changed {
+			after[name] = "changed"
+		}
+	}
+	if len(after) == 0 {
+		return nil
+	}
+	e := webhook.AuditEntry{Tenant: old.ID, Action: "tenant.updated", Kind: "tenant", Target: old.ID}
+	var err error
+	if e.Before, err = told(before); err != nil {
+		return err
+	}
+	if e.After, err = told(after); err != nil {
+		return err
+	}
+	return t.audit(by, e)
+}
+
 // DeleteTenant implements store.Tenants.
 func (d *DB) DeleteTenant(ctx context.Context, id string) error {
+	by := webhook.ActorOf(ctx)
 	return d.writer.do(ctx, func(t *tx) error {
 		s, err := t.tenant(id)
 		if err != nil {
@@ -91,6 +133,9 @@ func (d *DB) DeleteTenant(ctx context.Context, id string) error {
 			return err
 		}
 		if err := t.exec(`DELETE FROM api_key WHERE tenant = ?`, s.num); err != nil {
+			return err
+		}
+		if err := t.audit(by, webhook.AuditEntry{Tenant: id, Action: "tenant.deleted", Kind: "tenant", Target: id}); err != nil {
 			return err
 		}
 		// The row stays under a name that no caller can give: the log refers to
