@@ -71,6 +71,10 @@ func (*benchStore) ListLanes(context.Context) ([]store.LaneHead, error) { return
 func (*benchStore) ReadWindow(context.Context, store.WindowParams) (store.Window, error) {
 	return store.Window{Complete: true}, nil
 }
+func (*benchStore) LoadWork(context.Context, webhook.Ref) (store.Work, bool, error) {
+	return store.Work{}, false, nil
+}
+func (*benchStore) ListGates(context.Context) ([]store.Gate, error)       { return nil, nil }
 func (*benchStore) LoadData(context.Context, webhook.Ref) ([]byte, error) { return nil, nil }
 func (*benchStore) MarkRunning(context.Context, []store.Mark) error       { return nil }
 func (*benchStore) ListMarks(context.Context) ([]store.Marked, error)     { return nil, nil }
@@ -106,12 +110,12 @@ func benchmarkHandover(b *testing.B, lanes, batch int, send benchSender) {
 	d := New(Config{
 		Store: s, Send: send, Clock: clock.Start(), Random: func() float64 { return 0.5 },
 		Contracts:  func(string, string) *contract.Contract { return std },
-		Match:      func(string, string) (int64, []store.Target) { return 0, nil },
+		Match:      func(*store.AcceptParams) {},
 		WindowRows: 4096,
 	})
 	for key := range lanes {
 		d.Load([]*webhook.Endpoint{{
-			Key: webhook.EndpointKey(key), ID: "ep", State: webhook.EndpointActive, Contract: "standard", ContractRevision: "1",
+			Key: webhook.EndpointKey(key), ID: "ep", State: webhook.EndpointActive, Contract: "standard",
 		}})
 	}
 	if err := d.Start(context.Background()); err != nil {

@@ -147,10 +147,9 @@ func TestEngine_N2_StaleEventsAreMatchedAgain(t *testing.T) {
 			r.db.failRecord = func(*store.RecordParams) error {
 				if stale--; stale >= 0 {
 					// An endpoint that takes the event appears in between.
-					r.db.revision++
-					r.db.endpoints[2] = &webhook.Endpoint{
+					r.db.keep(&webhook.Endpoint{
 						Key: 2, ID: "ep_2", Tenant: "default", State: webhook.EndpointActive, Events: []string{"endpoint.*"},
-					}
+					})
 				}
 				return nil
 			}
@@ -288,7 +287,7 @@ func TestEngine_N2_PausedBetweenPickingAndSending(t *testing.T) {
 					once = false
 					e := *r.db.endpoints[1]
 					e.State = webhook.EndpointPaused
-					r.db.endpoints[1] = &e
+					r.db.keep(&e)
 					d.Apply(store.Change{Endpoint: &e})
 				}
 				return nil

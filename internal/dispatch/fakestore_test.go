@@ -23,8 +23,11 @@ type fakeDB struct {
 	mu        sync.Mutex
 	rows      map[webhook.Ref]*row
 	last      webhook.Ref
-	endpoints map[webhook.EndpointKey]*webhook.Endpoint
-	revision  int64
+	endpoints map[webhook.EndpointKey]*webhook.Endpoint // change with keep
+	gates     map[webhook.GateKey]store.GateMove
+	lines     map[line][]webhook.Ref
+	catching  map[webhook.EndpointKey]*catchUp
+	subs      subscriptions
 	events    map[string]store.AcceptParams // operational ones, by ID
 	onChange  func(store.Change)
 
@@ -81,6 +84,9 @@ func newFakeDB(ctx context.Context) *fakeDB {
 	db := &fakeDB{
 		rows:      map[webhook.Ref]*row{},
 		endpoints: map[webhook.EndpointKey]*webhook.Endpoint{},
+		gates:     map[webhook.GateKey]store.GateMove{},
+		lines:     map[line][]webhook.Ref{},
+		catching:  map[webhook.EndpointKey]*catchUp{},
 		events:    map[string]store.AcceptParams{},
 		onChange:  func(store.Change) {},
 		wake:      make(chan struct{}, 1),
@@ -177,9 +183,7 @@ func (db *fakeDB) do(apply func() []store.Change) {
 
 func (db *fakeDB) addEndpoint(e *webhook.Endpoint) {
 	db.do(func() []store.Change {
-		db.endpoints[e.Key] = e
-		db.revision++
-		return []store.Change{{Tenant: e.Tenant, Revision: db.revision, Endpoint: e}}
+		return []store.Change{db.keep(e)}
 	})
 }
 
@@ -188,9 +192,7 @@ func (db *fakeDB) changeEndpoint(key webhook.EndpointKey, change func(*webhook.E
 		e := *db.endpoints[key]
 		change(&e)
 		e.Version++
-		db.endpoints[key] = &e
-		db.revision++
-		return []store.Change{{Tenant: e.Tenant, Revision: db.revision, Endpoint: &e}}
+		return []store.Change{db.keep(&e)}
 	})
 }
 
@@ -200,14 +202,12 @@ func (db *fakeDB) setState(key webhook.EndpointKey, state webhook.EndpointState)
 
 func (db *fakeDB) deleteEndpoint(key webhook.EndpointKey) {
 	db.do(func() []store.Change {
-		delete(db.endpoints, key)
 		for _, r := range db.rows {
 			if r.work.Endpoint == key && !r.status.Final() {
 				r.end(contract.StatusCanceled, webhook.WhyEndpointDeleted)
 			}
 		}
-		db.revision++
-		return []store.Change{{Revision: db.revision, EndpointDeleted: key}}
+		return []store.Change{db.forget(key)}
 	})
 }
 
@@ -218,7 +218,7 @@ func (db *fakeDB) cancel(ref webhook.Ref) {
 			return nil
 		}
 		r.end(contract.StatusCanceled, webhook.WhyCanceled)
-		return []store.Change{{Canceled: []webhook.Ref{ref}}}
+		return append([]store.Change{{Canceled: []webhook.Ref{ref}}}, db.promote(r)...)
 	})
 }
 
@@ -231,6 +231,9 @@ type template struct {
 	expires   time.Time
 	trigger   contract.Trigger
 	contract  string
+	byPerson  bool
+	key       string // it stands in line
+	joins     bool   // when its time has come
 }
 
 // accept commits deliveries and returns what is to be handed over.
@@ -256,9 +259,16 @@ func (db *fakeDB) insert(t template) store.Work {
 		Contract: cmp.Or(t.contract, contract.Standard), ContractRevision: "1",
 		Trigger: cmp.Or(t.trigger, contract.TriggerEvent), Round: 1,
 		Due: t.due, ExpiresAt: t.expires,
+		Seat: db.last, ByPerson: t.byPerson, Key: t.key, Joins: t.joins,
+	}
+	if t.byPerson {
+		w.Due = store.PersonDue(w.Seat)
 	}
 	if e != nil && t.contract == "" && e.Contract != "" {
 		w.Contract = e.Contract
+	}
+	if t.key != "" && !t.joins && !db.join(&w) {
+		w.Due = store.ParkedDue()
 	}
 	db.rows[w.Ref] = &row{work: w, data: t.data, status: contract.StatusPending}
 	return w
@@ -273,7 +283,7 @@ func (s *session) ListLanes(context.Context) ([]store.LaneHead, error) {
 	}
 	heads := map[webhook.EndpointKey]time.Time{}
 	for _, r := range s.db.rows {
-		if !r.status.Final() {
+		if !r.status.Final() && !store.IsParked(r.work.Due) {
 			heads[r.work.Endpoint] = earlier(heads[r.work.Endpoint], r.work.Due)
 		}
 	}
@@ -314,9 +324,12 @@ func (s *session) snapshot(p store.WindowParams) (store.Window, time.Duration, e
 	}
 	var due []*row
 	var w store.Window
+	e := s.db.endpoints[p.Endpoint]
+	w.CatchingUp = e != nil && e.CatchingUp
 	for _, r := range s.db.rows {
 		switch {
-		case r.status.Final(), r.work.Endpoint != p.Endpoint:
+		case r.status.Final(), r.work.Endpoint != p.Endpoint, store.IsParked(r.work.Due):
+		case w.CatchingUp && !store.IsSeat(r.work.Due):
 		case r.work.Due.After(p.Now):
 			w.NextDue = earlier(w.NextDue, r.work.Due)
 		default:
@@ -326,9 +339,9 @@ func (s *session) snapshot(p store.WindowParams) (store.Window, time.Duration, e
 	slices.SortFunc(due, func(a, b *row) int {
 		return cmp.Or(a.work.Due.Compare(b.work.Due), cmp.Compare(a.work.Ref, b.work.Ref))
 	})
-	w.Complete = len(due) < p.Limit
+	w.Complete = len(due) < p.Limit && !w.CatchingUp
 	if !w.Complete {
-		due, w.NextDue = due[:p.Limit], time.Time{}
+		due, w.NextDue = due[:min(p.Limit, len(due))], time.Time{}
 	}
 	bytes := 0
 	for _, r := range due {
@@ -391,10 +404,8 @@ func (db *fakeDB) record(p *store.RecordParams) (store.RecordResult, []store.Cha
 	if r == nil {
 		return store.RecordResult{}, nil, store.ErrNotFound
 	}
-	for _, e := range p.Emit {
-		if e.Revision != db.revision {
-			return store.RecordResult{}, nil, store.ErrStale
-		}
+	for i := range p.Emit {
+		db.fresh(&p.Emit[i])
 	}
 	result, changes := db.transition(r, p)
 	if db.afterRecord != nil {
@@ -419,11 +430,23 @@ func (db *fakeDB) transition(r *row, p *store.RecordParams) (store.RecordResult,
 		return store.RecordResult{}, nil
 	}
 	r.status, r.reason, r.kind, r.mark = p.Status, p.Reason, p.FailureKind, nil
+	var changes []store.Change
+	if p.Gate != nil {
+		db.move(*p.Gate)
+	}
 	if r.status.Final() {
 		r.end(r.status, r.reason)
+		changes = db.promote(r)
 	}
 	if absorbs {
-		return store.RecordResult{Absorbed: true}, nil
+		return store.RecordResult{Absorbed: true}, changes
+	}
+	if p.Join {
+		w.Joins = false
+		if w.Due = p.NextAt; !db.join(w) {
+			w.Due = store.ParkedDue()
+		}
+		return store.RecordResult{Applied: true}, nil
 	}
 	w.Interrupted = p.Interrupted
 	if p.Attempt != nil && p.Attempt.Counted {
@@ -432,39 +455,10 @@ func (db *fakeDB) transition(r *row, p *store.RecordParams) (store.RecordResult,
 	if p.Status == contract.StatusPending {
 		w.Due = p.NextAt
 	}
-	if p.Health {
+	if p.Counts {
 		r.health = append(r.health, p.Delivered())
 	}
-	return store.RecordResult{Applied: true}, db.consequences(p)
-}
-
-// consequences are the disabling and the operational events of an outcome.
-func (db *fakeDB) consequences(p *store.RecordParams) (changes []store.Change) {
-	e := db.endpoints[p.Endpoint]
-	disables := p.Disable != webhook.ReasonActive && e != nil && e.State != webhook.EndpointDisabled
-	if disables {
-		off := *e
-		off.State, off.StateReason, off.Version = webhook.EndpointDisabled, p.Disable, e.Version+1
-		db.endpoints[off.Key] = &off
-		db.revision++
-		changes = append(changes, store.Change{Tenant: off.Tenant, Revision: db.revision, Endpoint: &off})
-	}
-	var accepted []store.Work
-	for _, emit := range p.Emit {
-		if emit.Type == webhook.TypeEndpointDisabled && !disables {
-			continue
-		}
-		db.events[fmt.Sprintf("op_%d", len(db.events)+1)] = emit
-		for _, t := range emit.Targets {
-			accepted = append(accepted, db.insert(template{
-				endpoint: t.Endpoint, eventType: emit.Type, data: emit.Data, due: emit.DueAt(),
-			}))
-		}
-	}
-	if accepted != nil {
-		changes = append(changes, store.Change{Accepted: accepted})
-	}
-	return changes
+	return store.RecordResult{Applied: true}, append(changes, db.consequences(p)...)
 }
 
 // MarkRunning implements store.Lanes.

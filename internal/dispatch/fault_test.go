@@ -348,13 +348,14 @@ func TestFault_B84_UnknownContractFailsItsDeliveryOnly(t *testing.T) {
 		r.endpoint(2)
 		d := r.start()
 		r.publish(1, 1)
-		d.Offer(r.commit(1, template{endpoint: 2, contract: "lost"})) // falls back on the endpoint's
+		d.Offer(r.commit(1, template{endpoint: 2, contract: "lost"}))
+		r.publish(1, 2)
 		time.Sleep(time.Hour)
 		r.wantRequests(1)
 		if row := r.db.get(1); row.status != contract.StatusFailed || row.reason != webhook.WhyStopped || row.log[0].Error == "" {
 			t.Errorf("%s %s %+v", row.status, row.reason, row.log)
 		}
-		r.wantCounts(map[contract.Status]int{contract.StatusFailed: 1, contract.StatusDelivered: 1})
+		r.wantCounts(map[contract.Status]int{contract.StatusFailed: 2, contract.StatusDelivered: 1})
 	})
 }
 

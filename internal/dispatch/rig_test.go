@@ -223,16 +223,12 @@ func (r *rig) start() *Dispatcher {
 	return d
 }
 
-func (r *rig) match(_, eventType string) (int64, []store.Target) {
-	r.db.mu.Lock()
-	defer r.db.mu.Unlock()
-	var targets []store.Target
-	for _, e := range r.db.endpoints {
-		if webhook.MatchAny(e.Events, eventType) {
-			targets = append(targets, store.Target{Endpoint: e.Key, Contract: contract.Standard, ContractRevision: "1"})
-		}
-	}
-	return r.db.revision, targets
+// match matches as a registry does that learns of each commit in its order.
+func (r *rig) match(p *store.AcceptParams) {
+	eventType := p.Type
+	match := func() store.Matched { return r.db.match(eventType) }
+	m := match()
+	p.Revision, p.Targets, p.Keys, p.Rematch = m.Revision, m.Targets, m.Keys, match
 }
 
 // kill ends the process as kill -9 does.
@@ -269,7 +265,7 @@ func (r *rig) close() {
 func (r *rig) endpoint(key webhook.EndpointKey, change ...func(*webhook.Endpoint)) webhook.EndpointKey {
 	e := &webhook.Endpoint{
 		Key: key, ID: fmt.Sprintf("ep_%d", key), Tenant: "default", URL: fmt.Sprintf("https://%d.example/", key),
-		Events: []string{"*"}, Contract: contract.Standard, ContractRevision: "1",
+		Events: []string{"*"}, Contract: contract.Standard,
 		State: webhook.EndpointActive, MaxInFlight: 128, Version: 1,
 	}
 	for _, c := range change {
