@@ -61,6 +61,8 @@ type Secrets struct {
 	SecretsKey webhook.SecretText `environ:"POSTHORN_SECRETS_KEY" help:"The key that encrypts signing secrets and header values in the database: 32 bytes in base64. Without it the first start makes one and keeps it beside the database."`
 	// SecretsKeyOld still decrypt, newest first.
 	SecretsKeyOld []webhook.SecretText `environ:"POSTHORN_SECRETS_KEY_OLD" help:"Earlier keys, separated by commas, while the key is being changed: they decrypt and no longer encrypt."`
+	// SMTPURL is the mail server that tells owners, see ParseSMTP; zero: no mail.
+	SMTPURL webhook.SecretText `environ:"POSTHORN_SMTP_URL" help:"The mail server that tells tenants' owners about their endpoints, as smtp://user:password@host:587?from=hooks@example.com (STARTTLS must be offered; tls=none after the ? does without) or smtps://… (TLS from the beginning, port 465). Without it no mail is sent."`
 }
 
 // Lookup is os.LookupEnv, or a test's.
@@ -82,7 +84,7 @@ func ReadSecrets(env Lookup) Secrets {
 		value, _ := env.Get(name)
 		return webhook.NewSecretText(value)
 	}
-	s := Secrets{AdminKey: get("POSTHORN_ADMIN_KEY"), SecretsKey: get("POSTHORN_SECRETS_KEY")}
+	s := Secrets{AdminKey: get("POSTHORN_ADMIN_KEY"), SecretsKey: get("POSTHORN_SECRETS_KEY"), SMTPURL: get(smtpSetting)}
 	old, _ := env.Get("POSTHORN_SECRETS_KEY_OLD")
 	for part := range strings.SplitSeq(old, ",") {
 		if part = strings.TrimSpace(part); part != "" {
@@ -125,7 +127,8 @@ func (s *Secrets) validate() error {
 	if key := s.AdminKey; !key.IsZero() && !webhook.ValidAdminKey(key.Reveal()) {
 		return fault("POSTHORN_ADMIN_KEY", "must be "+webhook.AdminKeyForm)
 	}
-	return nil
+	_, err := ParseSMTP(s.SMTPURL)
+	return err
 }
 
 func validAddress(setting, address string) error {
