@@ -42,6 +42,36 @@ func (t *tx) countHealth(p *store.RecordParams) error {
 	return nil
 }
 
+// laneState is what the writer keeps in memory of an endpoint beside its health.
+type laneState struct {
+	on, catchingUp, deleted bool
+	skips                   []webhook.Skip
+}
+
+// laneState returns the state of an endpoint, as the last told change left it.
+func (t *tx) laneState(key webhook.EndpointKey) (laneState, error) {
+	if l, ok := t.lanes[key]; ok {
+		return l, nil
+	}
+	var l laneState
+	_, err := t.one(`SELECT state, catch_up_at IS NOT NULL, deleted_at IS NOT NULL FROM endpoint WHERE num = ?`, []any{int64(key)},
+		func(s *sqlite3.Stmt) {
+			l.catchingUp, l.deleted = colBool(s, 1), colBool(s, 2)
+			l.on = endpointStates.word(s.ColumnInt64(0)) == webhook.EndpointActive && !l.deleted
+		})
+	if err != nil {
+		return l, err
+	}
+	if l.skips, err = readSkips(t.conn, key); err != nil {
+		return l, err
+	}
+	if len(t.lanes) > maxCached {
+		clear(t.lanes)
+	}
+	t.lanes[key] = l
+	return l, nil
+}
+
 func (t *tx) readHealth(key webhook.EndpointKey, h *webhook.Health) (found bool, err error) {
 	return t.one(`SELECT failures_in_row, first_failure_at, last_success_at, last_attempt_at FROM endpoint WHERE num = ?`,
 		[]any{int64(key)}, func(s *sqlite3.Stmt) {

@@ -38,12 +38,13 @@ func (h hot) sql() string {
 		return `COMMIT`
 	case hotInsertEvent:
 		return `INSERT INTO event (pos, tenant, type, id, accepted_at, created_at, deliver_at, expires_at, ordering_key, first_delivery,
-			deliveries, erased, size, data) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?)`
+			deliveries, erased, size, data, run) VALUES (?,?,?,?,?,?,?,?,?,?,?,0,?,?,?)`
 	case hotInsertEventKey:
 		return `INSERT INTO event_key (hash, event, fingerprint) VALUES (?,?,?)`
 	case hotInsertDelivery:
 		return `INSERT INTO delivery (pos, event, tenant, endpoint, type, promise, trigger, status, reason, kind, round, attempts, rows,
-			interrupted, status_code, duration, next_at, created_at) VALUES (?,?,?,?,?,?,?,0,0,0,1,0,0,0,0,0,?,?)`
+			interrupted, status_code, duration, next_at, created_at, finished_at, flags, line_key)
+			VALUES (?,?,?,?,?,?,?,?,?,0,1,0,0,0,0,0,?,?,?,?,?)`
 	case hotInsertWaiting:
 		return `INSERT INTO waiting (endpoint, due, pos) VALUES (?,?,?)`
 	case hotDeleteWaiting:

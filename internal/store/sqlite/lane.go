@@ -2,10 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -32,44 +34,174 @@ func (d *DB) ListLanes(ctx context.Context) ([]store.LaneHead, error) {
 // workColumns are what sendable needs, of delivery d, event e, and names.
 const workColumns = `d.pos, d.endpoint, (SELECT id FROM tenant WHERE num = d.tenant), d.created_at, e.pos, e.id, e.accepted_at, e.created_at,
 	(SELECT text FROM word WHERE num = d.type), e.size, e.erased, d.promise, d.trigger, d.round, d.attempts, d.rows, d.interrupted,
-	d.next_at, e.expires_at`
+	d.next_at, e.expires_at, d.flags, d.seat, d.line_key, e.run`
+
+// workMore is the number of workColumns: the first column behind them.
+const workMore = 23
+
+// lastSeat is the last due time, in milliseconds, that only says an order; see
+// store.IsSeat.
+const lastSeat = 100_000_000_000 - 1
+
+// markedBudget is how many waiting deliveries one window examines at most while
+// marks of the endpoint are not written into rows.
+const markedBudget = 5000
 
 // ReadWindow implements store.Lanes.
 func (d *DB) ReadWindow(ctx context.Context, p store.WindowParams) (store.Window, error) {
 	var w store.Window
 	err := d.readLane(ctx, func(c *conn) error {
 		w = store.Window{}
-		promises := promiseReader{c: c}
-		bytes := p.Bytes
-		now := p.Now.UnixMilli()
-		err := c.query(`SELECT `+workColumns+` FROM waiting w JOIN delivery d ON d.pos = w.pos JOIN event e ON e.pos = d.event
-			WHERE w.endpoint = ? AND w.due <= ? ORDER BY w.due, w.pos LIMIT ?`, []any{int64(p.Endpoint), now, p.Limit},
-			func(s *sqlite3.Stmt) error {
-				work, err := d.sendable(s, &promises)
-				w.Work = append(w.Work, work)
-				return err
-			})
+		until := p.Now.UnixMilli()
+		marked := false
+		_, err := c.one(`SELECT catch_up_at IS NOT NULL, EXISTS (SELECT 1 FROM skip WHERE endpoint = num) FROM endpoint WHERE num = ?`,
+			[]any{int64(p.Endpoint)}, func(s *sqlite3.Stmt) { w.CatchingUp, marked = colBool(s, 0), colBool(s, 1) })
+		if err != nil {
+			return err
+		}
+		if w.CatchingUp {
+			until = min(until, lastSeat)
+		}
+		all := false
+		if marked {
+			w.Work, all, err = d.unmarked(c, p, until)
+		} else {
+			w.Work, err = d.head(c, p, until)
+			all = len(w.Work) < p.Limit
+		}
 		if err != nil {
 			return fmt.Errorf("reading a window: %w", err)
 		}
-		for i := range w.Work {
-			size := w.Work[i].DataSize
-			if w.Work[i].Erased || size > p.MaxData || size > bytes {
-				continue
-			}
-			bytes -= size
-			if w.Work[i].Data, err = readData(c, w.Work[i].Ref); err != nil {
-				return err
-			}
+		if err := loadPayloads(c, w.Work, p); err != nil {
+			return err
 		}
-		if w.Complete = len(w.Work) < p.Limit; !w.Complete {
+		if w.Complete = all && !w.CatchingUp; !w.Complete {
 			return nil
 		}
-		_, err = c.one(`SELECT due FROM waiting WHERE endpoint = ? AND due > ? ORDER BY due LIMIT 1`, []any{int64(p.Endpoint), now},
-			func(s *sqlite3.Stmt) { w.NextDue = colTime(s, 0) })
+		_, err = c.one(`SELECT due FROM waiting WHERE endpoint = ? AND due > ? AND due < ? ORDER BY due LIMIT 1`,
+			[]any{int64(p.Endpoint), until, store.ParkedDue()}, func(s *sqlite3.Stmt) { w.NextDue = colTime(s, 0) })
 		return err
 	})
 	return w, err
+}
+
+// head reads the head of a lane.
+func (d *DB) head(c *conn, p store.WindowParams, until int64) (work []store.Work, err error) {
+	names := names{promiseReader: promiseReader{c: c}, d: d}
+	err = c.query(`SELECT `+workColumns+` FROM waiting w JOIN delivery d ON d.pos = w.pos JOIN event e ON e.pos = d.event
+		WHERE w.endpoint = ? AND w.due <= ? ORDER BY w.due, w.pos LIMIT ?`, []any{int64(p.Endpoint), until, p.Limit},
+		func(s *sqlite3.Stmt) error {
+			w, err := d.sendable(s, &names)
+			work = append(work, w)
+			return err
+		})
+	return work, err
+}
+
+// unmarked reads the head of a lane without what its endpoint's marks skip (N17).
+// all is false when more may be due: the janitor is about to write the marks into
+// their rows, until when one read passes over no more than markedBudget of them.
+func (d *DB) unmarked(c *conn, p store.WindowParams, until int64) (work []store.Work, all bool, err error) {
+	e := webhook.Endpoint{}
+	if e.Skips, err = readSkips(c, p.Endpoint); err != nil {
+		return nil, false, err
+	}
+	var found []webhook.Ref
+	examined := 0
+	err = c.query(`SELECT w.pos, coalesce(d.seat, d.pos), d.trigger FROM waiting w JOIN delivery d ON d.pos = w.pos
+		WHERE w.endpoint = ? AND w.due <= ? ORDER BY w.due, w.pos LIMIT ?`, []any{int64(p.Endpoint), until, markedBudget},
+		func(s *sqlite3.Stmt) error {
+			examined++
+			_, skipped := e.Skipped(webhook.Ref(s.ColumnInt64(1)))
+			if (!skipped || triggers.word(s.ColumnInt64(2)) == contract.TriggerTest) && len(found) < p.Limit {
+				found = append(found, webhook.Ref(s.ColumnInt64(0)))
+			}
+			return nil
+		})
+	for _, ref := range found {
+		if err != nil {
+			break
+		}
+		var w store.Work
+		if w, _, err = d.loadWork(c, ref); err == nil {
+			work = append(work, w)
+		}
+	}
+	return work, examined < markedBudget && len(found) < p.Limit, err
+}
+
+// loadPayloads reads payloads along as far as the window's bounds allow.
+func loadPayloads(c *conn, work []store.Work, p store.WindowParams) (err error) {
+	bytes := p.Bytes
+	for i := range work {
+		size := work[i].DataSize
+		if work[i].Erased || size > p.MaxData || size > bytes {
+			continue
+		}
+		bytes -= size
+		if work[i].Data, err = readData(c, work[i].Ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LoadWork implements store.Lanes.
+func (d *DB) LoadWork(ctx context.Context, ref webhook.Ref) (w store.Work, found bool, err error) {
+	err = d.readLane(ctx, func(c *conn) error {
+		w, found, err = d.loadWork(c, ref)
+		return err
+	})
+	return w, found, err
+}
+
+// loadWork reads a delivery that waits at an endpoint that there is.
+func (d *DB) loadWork(c *conn, ref webhook.Ref) (w store.Work, found bool, err error) {
+	names := names{promiseReader: promiseReader{c: c}, d: d}
+	err = c.query(`SELECT `+workColumns+` FROM delivery d JOIN event e ON e.pos = d.event JOIN endpoint n ON n.num = d.endpoint
+		WHERE d.pos = ? AND d.next_at IS NOT NULL AND n.deleted_at IS NULL`, []any{int64(ref)}, func(s *sqlite3.Stmt) error {
+		found = true
+		w, err = d.sendable(s, &names)
+		return err
+	})
+	return w, found, err
+}
+
+// names reads what many deliveries share once per read.
+type names struct {
+	promiseReader
+	d    *DB
+	runs map[int64]runName
+}
+
+// runName is a run as work bears it.
+type runName struct {
+	id     string
+	counts []byte // JSON, as webhook.RunCounts
+}
+
+func (r *names) run(num int64) (runName, error) {
+	if n, ok := r.runs[num]; ok {
+		return n, nil
+	}
+	n, err := r.d.runName(r.c, num)
+	if r.runs == nil {
+		r.runs = map[int64]runName{}
+	}
+	r.runs[num] = n
+	return n, err
+}
+
+// runName reads a run; store.ErrNotFound without one.
+func (d *DB) runName(c *conn, num int64) (n runName, err error) {
+	found, err := c.one(`SELECT created_at, total, counts FROM run WHERE num = ?`, []any{num}, func(s *sqlite3.Stmt) {
+		n.id = d.ids.Encode(webhook.PrefixRun, colTime(s, 0), num)
+		n.counts = fmt.Appendf(nil, `{"total":%d,"by_type":%s}`, s.ColumnInt64(1), s.ColumnText(2))
+	})
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return n, err
 }
 
 // promiseReader reads contracts' revisions once per read.
@@ -93,14 +225,19 @@ func (r *promiseReader) read(num int64) (contract, revision string, err error) {
 }
 
 // sendable reads workColumns.
-func (d *DB) sendable(s *sqlite3.Stmt, promises *promiseReader) (store.Work, error) {
-	pos := s.ColumnInt64(0)
+func (d *DB) sendable(s *sqlite3.Stmt, names *names) (store.Work, error) {
+	pos, flags := s.ColumnInt64(0), s.ColumnInt64(19)
 	w := store.Work{
 		Ref: webhook.Ref(pos), Endpoint: webhook.EndpointKey(s.ColumnInt64(1)), Tenant: s.ColumnText(2),
 		DeliveryID: d.ids.Encode(webhook.PrefixDelivery, colTime(s, 3), pos),
 		EventID:    s.ColumnText(5), CreatedAt: colTime(s, 7), Type: s.ColumnText(8), DataSize: s.ColumnInt(9), Erased: colBool(s, 10),
 		Trigger: triggers.word(s.ColumnInt64(12)), Round: s.ColumnInt(13), Attempts: s.ColumnInt(14), Rows: s.ColumnInt(15),
-		Interrupted: s.ColumnInt(16), Due: colTime(s, 17), ExpiresAt: colTime(s, 18),
+		Interrupted: s.ColumnInt(16), Due: colTime(s, 17), ExpiresAt: colTime(s, 18), Seat: webhook.Ref(pos),
+		Degraded: flags&flagDegraded != 0, Once: flags&flagOnce != 0, ByPerson: flags&flagByPerson != 0, Joins: flags&flagJoins != 0,
+		Key: s.ColumnText(21),
+	}
+	if seat := s.ColumnInt64(20); seat != 0 {
+		w.Seat = webhook.Ref(seat)
 	}
 	accepted := colTime(s, 6)
 	if w.EventID == "" {
@@ -109,8 +246,16 @@ func (d *DB) sendable(s *sqlite3.Stmt, promises *promiseReader) (store.Work, err
 	if w.CreatedAt.IsZero() {
 		w.CreatedAt = accepted
 	}
+	promise, run := s.ColumnInt64(11), s.ColumnInt64(22)
+	if run != 0 {
+		n, err := names.run(run)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return w, err
+		}
+		w.Run, w.RunCounts = n.id, n.counts
+	}
 	var err error
-	w.Contract, w.ContractRevision, err = promises.read(s.ColumnInt64(11))
+	w.Contract, w.ContractRevision, err = names.read(promise)
 	return w, err
 }
 
@@ -136,13 +281,13 @@ func (d *DB) LoadData(ctx context.Context, ref webhook.Ref) (data []byte, err er
 func (d *DB) ListMarks(ctx context.Context) ([]store.Marked, error) {
 	var marked []store.Marked
 	err := d.readLane(ctx, func(c *conn) error {
-		promises := promiseReader{c: c}
+		names := names{promiseReader: promiseReader{c: c}, d: d}
 		return c.query(`SELECT `+workColumns+`, r.round, r.attempts, r.try, r.at FROM running r
 			JOIN delivery d ON d.pos = r.delivery JOIN event e ON e.pos = d.event ORDER BY r.delivery`, nil,
 			func(s *sqlite3.Stmt) error {
-				w, err := d.sendable(s, &promises)
+				w, err := d.sendable(s, &names)
 				marked = append(marked, store.Marked{Work: w, Mark: store.Mark{
-					Ref: w.Ref, Round: s.ColumnInt(19), Attempts: s.ColumnInt(20), Try: s.ColumnInt(21), At: colTime(s, 22),
+					Ref: w.Ref, Round: s.ColumnInt(workMore), Attempts: s.ColumnInt(workMore + 1), Try: s.ColumnInt(workMore + 2), At: colTime(s, workMore+3),
 				}})
 				return err
 			})

@@ -93,8 +93,10 @@ type DB struct {
 	readers, laneReaders readerPool
 	checks               *checkpointer
 	// marks counts rows of the table running, so that reads can skip it.
-	marks   atomic.Int64
-	janitor *janitor
+	marks atomic.Int64
+	// linesCut is set while there may be lines for mendLines.
+	linesCut atomic.Bool
+	janitor  *janitor
 
 	closing sync.Once
 	closed  chan struct{}
@@ -126,6 +128,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{cfg: cfg, lock: lock, closed: make(chan struct{})}
+	d.linesCut.Store(true)
 	d.shut = sync.OnceFunc(func() { close(d.closed) })
 	if err := d.open(); err != nil {
 		_ = d.release()

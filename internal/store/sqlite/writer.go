@@ -47,6 +47,7 @@ type state struct {
 	words                             map[string]int64
 	promises                          map[[2]string]int64
 	health                            map[webhook.EndpointKey]webhook.Health
+	lanes                             map[webhook.EndpointKey]laneState
 }
 
 type tenantState struct {
@@ -67,6 +68,9 @@ type tx struct {
 	last bool
 	// marks is by how much the number of rows in running changed.
 	marks int64
+	// lineCut and tidy ask the janitor to look after the commit: for lines that were
+	// cut, for marks.
+	lineCut, tidy bool
 }
 
 func newWriter(c *conn, d *DB) *writer {
@@ -83,6 +87,7 @@ func (w *writer) forget() {
 	w.state.words = map[string]int64{}
 	w.state.promises = map[[2]string]int64{}
 	w.state.health = map[webhook.EndpointKey]webhook.Health{}
+	w.state.lanes = map[webhook.EndpointKey]laneState{}
 }
 
 // loadState reads where positions go on. A position is never given twice.
@@ -230,6 +235,12 @@ func (w *writer) transact(batch []op) (results []error, changes []store.Change, 
 		return nil, nil, w.rollback(before, "committing", err)
 	}
 	w.db.marks.Add(t.marks)
+	if t.lineCut {
+		w.db.linesCut.Store(true)
+	}
+	if t.lineCut || t.tidy {
+		w.db.janitor.nudge()
+	}
 	return results, t.changes, nil
 }
 
@@ -237,6 +248,7 @@ func (w *writer) transact(batch []op) (results []error, changes []store.Change, 
 func (t *tx) reset() {
 	clear(t.sick)
 	t.changes, t.last, t.marks = nil, false, 0
+	t.lineCut, t.tidy = false, false
 }
 
 // rollback undoes the transaction, in the file and in memory.
@@ -285,8 +297,13 @@ func (w *writer) die(cause error) {
 // maxCached bounds each of the writer's caches.
 const maxCached = 100_000
 
-// change tells others of c after the commit and ends the batch.
+// change tells others of c after the commit and ends the batch. What was cached of
+// an endpoint that it tells of is read anew.
 func (t *tx) change(c store.Change) {
+	if c.Endpoint != nil {
+		delete(t.lanes, c.Endpoint.Key)
+	}
+	delete(t.lanes, c.EndpointDeleted)
 	t.changes = append(t.changes, c)
 	t.last = true
 }
