@@ -64,6 +64,35 @@ type Contract struct {
 	CreatedAt time.Time
 }
 
+// Filters checks and tries out the filters of endpoints, which are CEL expressions.
+type Filters interface {
+	// Compile refuses an expression that is no filter. The error's text is for who
+	// wrote it: what is wrong, and where.
+	Compile(expr string) error
+	// Try holds an expression, which Compile took, against the tenant's newest
+	// events, limit at most, in bounded time.
+	Try(ctx context.Context, tenant, expr string, limit int) (FilterTrial, error)
+}
+
+// FilterTrial is what a filter makes of recent events.
+type FilterTrial struct {
+	// Examined events, of which Matched fulfil the filter; on Errors of them it can't
+	// be decided, so that it takes none of those.
+	Examined, Matched, Errors int
+	// Sample is the IDs of some that matched, newest first.
+	Sample []string
+}
+
+// TestResult is what came of a test.
+type TestResult struct {
+	// Delivery is the ID of the test's delivery; "" where the contract logs none (P9).
+	Delivery string
+	// Status as the contract shows it.
+	Status contract.Status
+	// Attempt is the one try; nil when it did not end in the time that there is.
+	Attempt *webhook.Attempt
+}
+
 // Sent is what the requests of a delivery consist of.
 type Sent struct {
 	Body    []byte
@@ -89,9 +118,17 @@ type Config struct {
 	// Render puts together what a delivery sends. event is nil when it or its
 	// payload is gone (no body then), endpoint when it was deleted.
 	Render func(d *webhook.Delivery, event *webhook.Event, endpoint *webhook.Endpoint) (Sent, error)
-	// Texts are what banners say, in one language.
+	// Filters checks the filters of endpoints; nil: none is taken.
+	Filters Filters
+	// Test sends an endpoint one test event under the contract and waits for its end
+	// (E11, P9). The endpoint may be off. nil leaves the route out.
+	Test func(ctx context.Context, e *webhook.Endpoint, promise *contract.Contract) (TestResult, error)
+	// Texts are what banners say to those who ask for no language.
 	Texts catalog.Texts
-	Clock *clock.Clock
+	// Catalog has the texts in the language that a caller asks for; nil: Texts for
+	// everybody.
+	Catalog *catalog.Catalog
+	Clock   *clock.Clock
 	// Rand is crypto/rand.Reader outside tests: secrets and keys come from it.
 	Rand io.Reader
 	// CursorKey authenticates list cursors: 32 random bytes or more. With another

@@ -1,64 +1,76 @@
 package api
 
 import (
+	"errors"
+	"mime"
 	"net/http"
-	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-type wireContract struct {
-	Name     string          `json:"name" example:"standard"`
-	Revision string          `json:"revision" doc:"Changes exactly when the promise does." example:"5f0c2d9a7b31"`
-	Builtin  bool            `json:"builtin" doc:"Built-in contracts can't be changed." example:"true"`
-	Schemes  []string        `json:"schemes" doc:"What an endpoint's URL may begin with." example:"[\"https\",\"http\"]"`
-	Headers  []string        `json:"headers" doc:"The headers that it sets, besides that of the signature." example:"[\"webhook-id\",\"webhook-timestamp\"]"`
-	Sign     wireSigning     `json:"signature"`
-	Timeout  float64         `json:"timeout_seconds" doc:"From the start of an attempt to complete headers." example:"15"`
-	Waits    []float64       `json:"waits_seconds" doc:"The wait before each attempt, after the end of the one before." example:"[0,5,300]"`
-	Jitter   float64         `json:"jitter" doc:"0.1: each wait is off by up to 10 %, both ways." example:"0.1"`
-	After    wireRetry       `json:"retry_after"`
-	Stops    []wireStop      `json:"stops" doc:"Answers that end a delivery at once."`
-	Gives    contract.Status `json:"exhausted_status" doc:"The status of a delivery whose attempts are used up." example:"failed"`
-	Keeps    float64         `json:"history_seconds" doc:"How long the log of a delivery is kept from its end." example:"2592000"`
-}
+// Media types of contracts. The first one is what answers bear.
+const (
+	mediaYAML      = "application/yaml"
+	mediaYAMLOld   = "application/x-yaml"
+	mediaYAMLPlain = "text/yaml"
+)
 
-type wireSigning struct {
-	Header     string   `json:"header" example:"webhook-signature"`
-	Form       string   `json:"form" example:"standard"`
-	Signed     string   `json:"signed" doc:"The text that is signed." example:"{id}.{t}.{body}"`
-	Algorithms []string `json:"algorithms" example:"[\"hmac-sha256\",\"ed25519\"]"`
-	Key        string   `json:"key" doc:"base64: the bytes behind the prefix. text: the secret as it stands." example:"base64"`
-	Prefix     string   `json:"secret_prefix" example:"whsec_"`
-}
-
-type wireRetry struct {
-	Any bool    `json:"any" doc:"true: the header of any failed answer counts; else that of the statuses in on." example:"true"`
-	On  []int   `json:"on" example:"[]"`
-	Max float64 `json:"max_seconds" doc:"A longer one counts as this." example:"86400"`
-}
-
-type wireStop struct {
-	On      contract.FailureKind `json:"on" example:"gone"`
-	Status  contract.Status      `json:"status" example:"failed"`
-	Disable bool                 `json:"disable" doc:"The endpoint is disabled too." example:"true"`
-}
+// readOnly are the members that an answer has beside those of the contract itself.
+// They are taken back without a look, so that what was read can be put.
+func readOnly() []string { return []string{"revision", "builtin", "created_at"} }
 
 func (a *API) contractOperations() []*operation {
-	one := a.schemas.of(reflect.TypeFor[wireContract]())
+	one := a.schemas.contract()
+	name := func(op *operation) *operation {
+		op.tag, op.path = "contracts", "/v1/contracts/{name}"+op.path
+		return op
+	}
+	answers := func(status int, text string) []answer {
+		return []answer{
+			{status: status, description: text, schema: one},
+			{status: status, schema: &schema{Type: types{typeString}, Description: "The contract's file."}, mediaType: mediaYAML},
+		}
+	}
+	adopt := param{
+		name: "under_way", in: "query", schema: &schema{Type: types{typeString}, Enum: []string{"keep", "adopt"}, Default: "keep"},
+		description: "What becomes of deliveries that were promised under an earlier revision and have not ended: they keep that promise, or go on under the new one.",
+	}
 	return []*operation{
 		{
 			id: "listContracts", method: http.MethodGet, path: "/v1/contracts", tag: "contracts", scope: webhook.ScopeRead,
 			summary: "List contracts", handle: a.listContracts,
 			answers: []answer{{status: 200, description: "All contracts.", schema: a.schemas.listOf(one, "ContractList")}},
 		},
-		{
-			id: "getContract", method: http.MethodGet, path: "/v1/contracts/{name}", tag: "contracts", scope: webhook.ScopeRead,
-			summary: "Read a contract", handle: a.getContract,
-			answers: []answer{{status: 200, description: "The contract.", schema: one}},
-		},
+		name(&operation{
+			id: "getContract", method: http.MethodGet, scope: webhook.ScopeRead, summary: "Read a contract", handle: a.getContract,
+			description: "As JSON, or with Accept: application/yaml as the file that it was made of.",
+			answers:     answers(200, "The contract."),
+		}),
+		name(&operation{
+			id: "putContract", method: http.MethodPut, scope: webhook.ScopeOperator, summary: "Store a contract", handle: a.putContract,
+			description: "YAML or JSON, the whole contract; the name in it is that of the path. Storing another wording makes a revision: new deliveries follow it, those under way keep what they were promised unless asked otherwise. " +
+				"Storing the present one again changes nothing. Contracts that come with the server can't be changed.",
+			params: []param{adopt}, refusals: []webhook.Code{webhook.CodeConflict},
+			body: &body{
+				types: []string{mediaYAML, mediaYAMLOld, mediaYAMLPlain, mediaJSON}, limit: controlBodyLimit, timeout: controlBodyTimeout, lines: one,
+			},
+			answers: append(answers(200, "The contract, as it stands now."), answers(201, "The contract; there was none of this name before.")...),
+		}),
+		name(&operation{
+			id: "deleteContract", method: http.MethodDelete, scope: webhook.ScopeOperator, summary: "Delete a contract", handle: a.deleteContract,
+			description: "Only one that no endpoint follows and that is no tenant's default. Deliveries under way keep what they were promised.",
+			refusals:    []webhook.Code{webhook.CodeConflict},
+			answers:     []answer{{status: 204, description: "The contract is deleted."}},
+		}),
+		a.revisionOperation(),
+		a.simulateOperation(),
 	}
 }
 
@@ -77,28 +89,169 @@ func (a *API) getContract(c *call) (reply, error) {
 	if !ok {
 		return reply{}, store.ErrNotFound
 	}
-	return reply{status: http.StatusOK, value: showContract(found)}, nil
+	return contractReply(c, http.StatusOK, found), nil
 }
 
-func showContract(found Contract) wireContract {
-	c := found.Contract
-	shown := wireContract{
-		Name: c.Name, Revision: found.Revision, Builtin: found.Builtin, Schemes: c.URL.Schemes, Timeout: c.Timeout.Std().Seconds(), Jitter: c.Schedule.Jitter,
-		Sign: wireSigning{
-			Header: c.Signature.Header, Form: c.Signature.Form, Signed: c.Signature.Signed, Algorithms: c.Signature.Algorithms,
-			Key: c.Signature.Key, Prefix: c.Secret.Prefix,
-		},
-		After: wireRetry{Any: c.RetryAfter.Any, On: c.RetryAfter.On, Max: c.RetryAfter.Max.Std().Seconds()},
-		Gives: c.Exhausted.Status, Keeps: c.History.Keep.Std().Seconds(),
+func contractReply(c *call, status int, found Contract) reply {
+	if prefersYAML(c.r.Header.Get("Accept")) {
+		return reply{status: status, raw: []byte(textOf(found)), mediaType: mediaYAML}
 	}
-	for _, h := range c.Headers {
-		shown.Headers = append(shown.Headers, h.Name)
+	return reply{status: status, value: showContract(found)}
+}
+
+// prefersYAML tells whether a header Accept asks for YAML. Whoever names both gets
+// what stands first.
+func prefersYAML(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		media, _, err := mime.ParseMediaType(part)
+		switch {
+		case err != nil:
+		case media == mediaJSON || media == "application/*" || media == "*/*":
+			return false
+		case media == mediaYAML || media == mediaYAMLOld || media == mediaYAMLPlain:
+			return true
+		}
 	}
-	for _, wait := range c.Schedule.Waits {
-		shown.Waits = append(shown.Waits, wait.Std().Seconds())
+	return false
+}
+
+// textOf is a contract's file.
+func textOf(found Contract) string {
+	if found.Text != "" {
+		return found.Text
 	}
-	for _, s := range c.Stop {
-		shown.Stops = append(shown.Stops, wireStop{On: s.On, Status: s.Status, Disable: s.Disable})
+	if text, ok := contract.BuiltinYAML(found.Contract.Name); ok && found.Builtin {
+		return string(text)
 	}
-	return shown
+	return string(found.Contract.Canonical())
+}
+
+func (a *API) putContract(c *call) (reply, error) {
+	name := c.r.PathValue("name")
+	if _, ok := contract.BuiltinYAML(name); ok {
+		return reply{}, errBuiltin()
+	}
+	r, err := a.readContract(c, name)
+	if err != nil {
+		return reply{}, err
+	}
+	_, had := a.cfg.Contracts.Lookup(name)
+	if _, err := a.cfg.Store.PutContract(c.r.Context(), r, c.query.Get("under_way") == "adopt"); err != nil {
+		return reply{}, err
+	}
+	// Another request may have changed or deleted it meanwhile: the answer is what
+	// stands now, or else what was stored.
+	stored, ok := a.cfg.Contracts.Lookup(name)
+	if !ok || stored.Revision != r.Revision {
+		parsed, err := contract.Parse([]byte(r.Text))
+		if err != nil {
+			return reply{}, err
+		}
+		stored = Contract{Contract: parsed, Revision: r.Revision, Text: r.Text, CreatedAt: r.CreatedAt}
+	}
+	status := http.StatusCreated
+	if had {
+		status = http.StatusOK
+	}
+	return contractReply(c, status, stored), nil
+}
+
+func errBuiltin() error {
+	return webhook.NewProblem(webhook.CodeConflict, "contracts that come with the server can't be changed; store yours under a name of its own")
+}
+
+// readContract makes a revision of the body.
+func (a *API) readContract(c *call, name string) (store.ContractRevision, error) {
+	text := c.body
+	isJSON := strings.HasPrefix(strings.TrimSpace(c.r.Header.Get("Content-Type")), mediaJSON)
+	if isJSON {
+		var err error
+		if text, err = jsonContract(text); err != nil {
+			return store.ContractRevision{}, err
+		}
+	}
+	parsed, err := contract.Parse(text)
+	if err != nil {
+		return store.ContractRevision{}, contractProblem(err, "")
+	}
+	if parsed.Name != name {
+		return store.ContractRevision{}, webhook.InvalidField("/name", "it is not the name in the path", "the name in the path, or the path of this name")
+	}
+	if isJSON {
+		text = parsed.Canonical() // what is kept is YAML
+	}
+	return store.ContractRevision{Name: name, Revision: parsed.Revision(), Text: string(text), Current: true, CreatedAt: c.now}, nil
+}
+
+// jsonContract checks a JSON document and makes YAML of it, of which it nearly is a
+// part: all but tabs between the members, and characters written as two escapes.
+// Lines stay where they are.
+func jsonContract(text []byte) ([]byte, error) {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, syntaxProblem(err)
+	}
+	given := len(members)
+	for _, name := range readOnly() {
+		delete(members, name)
+	}
+	if len(members) < given || strings.Contains(string(text), `\u`) {
+		// Written anew: faults are found by their path then, on line 1.
+		return json.Marshal(members, json.Deterministic(true))
+	}
+	return []byte(strings.ReplaceAll(string(text), "\t", " ")), nil
+}
+
+// contractProblem shows what is wrong with a contract's file. below is the pointer
+// of the file within the body.
+func contractProblem(err error, below string) error {
+	invalid, ok := errors.AsType[*contract.InvalidError](err)
+	if !ok {
+		return err
+	}
+	found := make([]webhook.FieldFault, len(invalid.Faults))
+	for i, f := range invalid.Faults {
+		found[i] = webhook.FieldFault{
+			Pointer: below + pointerOfPath(f.Path), Code: webhook.CodeInvalidField, Detail: "line " + strconv.Itoa(f.Line) + ": " + f.Text,
+			Allowed: "what the schema Contract of /openapi.json describes; posthorn contract check explains a file",
+		}
+	}
+	detail := "The contract can't be taken: one fault."
+	if len(found) > 1 {
+		detail = "The contract can't be taken: " + strconv.Itoa(len(found)) + " faults."
+	}
+	return &webhook.Problem{Code: webhook.CodeInvalidField, Detail: detail, Fields: found}
+}
+
+// pointerOfPath writes a path such as schedule.waits[2] as a JSON pointer. Where it
+// would hold a name of the caller's that is too long, it points to what is around.
+func pointerOfPath(path string) string {
+	pointer := ""
+	for step := range strings.SplitSeq(strings.NewReplacer("[", ".", "]", "").Replace(path), ".") {
+		if step != "" {
+			pointer = pointerTo(pointer, step)
+		}
+	}
+	return pointer
+}
+
+func (a *API) deleteContract(c *call) (reply, error) {
+	name := c.r.PathValue("name")
+	found, ok := a.cfg.Contracts.Lookup(name)
+	switch {
+	case !ok:
+		return reply{}, store.ErrNotFound
+	case found.Builtin:
+		return reply{}, errBuiltin()
+	case name == a.cfg.DefaultContract:
+		return reply{}, webhook.NewProblem(webhook.CodeConflict, "the contract is the server's default: endpoints of tenants that name none follow it")
+	}
+	err := a.cfg.Store.DeleteContract(c.r.Context(), name, c.now)
+	if errors.Is(err, store.ErrNotEmpty) {
+		return reply{}, webhook.NewProblem(webhook.CodeConflict, "the contract is in use: an endpoint follows it, or it is a tenant's default; give those another one first")
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, nil
 }

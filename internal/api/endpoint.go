@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"reflect"
@@ -38,7 +37,7 @@ func (a *API) endpointOperations() []*operation {
 	return []*operation{
 		{
 			id: "listEndpoints", method: http.MethodGet, path: "/v1/endpoints", tag: "endpoints", scope: webhook.ScopeRead, tenancy: tenantAcross,
-			summary: "List endpoints", list: true, params: listParams(), handle: a.listEndpoints,
+			summary: "List endpoints", list: true, params: append(listParams(), langParam()), handle: a.listEndpoints,
 			answers: []answer{{status: 200, description: "A page of endpoints.", schema: a.schemas.listOf(one, "EndpointList")}},
 		},
 		{
@@ -48,7 +47,7 @@ func (a *API) endpointOperations() []*operation {
 		},
 		{
 			id: "getEndpoint", method: http.MethodGet, path: "/v1/endpoints/{id}", tag: "endpoints", scope: webhook.ScopeRead, tenancy: tenantOne,
-			summary: "Read an endpoint", handle: a.getEndpoint,
+			summary: "Read an endpoint", params: []param{langParam()}, handle: a.getEndpoint,
 			answers: []answer{{status: 200, description: "The endpoint.", schema: one}},
 		},
 		{
@@ -71,7 +70,7 @@ func (a *API) endpointOperations() []*operation {
 		{
 			id: "deleteEndpoint", method: http.MethodDelete, path: "/v1/endpoints/{id}", tag: "endpoints", scope: webhook.ScopeManage, tenancy: tenantOne,
 			summary: "Delete an endpoint", handle: a.deleteEndpoint,
-			description: "No attempt starts after the answer. Waiting deliveries end as canceled; the log stays.",
+			description: "No attempt starts after the answer. Waiting deliveries end as canceled and the log stays, unless the contract says that the log is deleted with the endpoint.",
 			answers:     []answer{{status: 204, description: "The endpoint is deleted."}},
 		},
 	}
@@ -86,7 +85,7 @@ func (a *API) listEndpoints(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return pageOf(a, c, listed, a.showEndpoint), nil
+	return pageOf(a, c, listed, a.showEndpoints(c)), nil
 }
 
 func (a *API) getEndpoint(c *call) (reply, error) {
@@ -98,7 +97,12 @@ func (a *API) getEndpoint(c *call) (reply, error) {
 }
 
 func (a *API) deleteEndpoint(c *call) (reply, error) {
-	if err := a.cfg.Store.DeleteEndpoint(c.r.Context(), c.tenant, c.id(), false, c.now); err != nil {
+	e, err := a.cfg.Store.GetEndpoint(c.r.Context(), c.tenant, c.id())
+	if err != nil {
+		return reply{}, err
+	}
+	purge := a.rulesOf(e).History.OnEndpointDelete == "delete" // P3
+	if err := a.cfg.Store.DeleteEndpoint(c.r.Context(), c.tenant, c.id(), purge, c.now); err != nil {
 		return reply{}, err
 	}
 	return reply{status: http.StatusNoContent}, nil
@@ -137,7 +141,7 @@ func (a *API) addEndpoint(c *call, id string, in *endpointInput) (reply, error) 
 	if err != nil {
 		return reply{}, err
 	}
-	shown, err := a.showWithWaiting(c.r.Context(), made)
+	shown, err := a.showWithWaiting(c, made)
 	if err != nil {
 		return reply{}, err
 	}
@@ -176,11 +180,13 @@ func (a *API) replaceEndpoint(c *call, in *endpointInput) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.changeEndpoint(c, func(e *webhook.Endpoint) (flipped, error) {
+	return a.changeEndpoint(c, func(e *webhook.Endpoint) (changed, error) {
 		if _, err := a.apply(e, in, t.DefaultContract, c.now); err != nil {
-			return flipped{}, err
+			return changed{}, err
 		}
-		return flipTo(e, in.Active, c.now), nil
+		s := a.switching(e, c)
+		err := flipTo(s, in.Active)
+		return s.done, err
 	})
 }
 
@@ -195,18 +201,20 @@ func (a *API) patchEndpoint(c *call) (reply, error) {
 		}
 		patch["contract"] = t.DefaultContract
 	}
-	return a.changeEndpoint(c, func(e *webhook.Endpoint) (flipped, error) {
+	return a.changeEndpoint(c, func(e *webhook.Endpoint) (changed, error) {
 		if len(patch) == 0 {
-			return flipped{unchanged: true}, nil
+			return changed{EndpointUpdate: store.EndpointUpdate{Unchanged: true}}, nil
 		}
 		in, err := a.patched(e, patch)
 		if err != nil {
-			return flipped{}, err
+			return changed{}, err
 		}
 		if _, err := a.apply(e, in, e.Contract, c.now); err != nil {
-			return flipped{}, err
+			return changed{}, err
 		}
-		return flipTo(e, in.Active, c.now), nil
+		s := a.switching(e, c)
+		err = flipTo(s, in.Active)
+		return s.done, err
 	})
 }
 
@@ -230,10 +238,6 @@ func (a *API) patched(e *webhook.Endpoint, patch map[string]any) (*endpointInput
 // endpointDocument is an endpoint in the form that creates it, without the secret
 // and the switch. Header values are in clear: it never leaves this package.
 func endpointDocument(e *webhook.Endpoint) map[string]any {
-	events := make([]any, len(e.Events))
-	for i, p := range e.Events {
-		events[i] = p
-	}
 	headers, metadata := map[string]any{}, map[string]any{}
 	for _, h := range e.Headers {
 		headers[h.Name] = h.Value.Reveal()
@@ -241,15 +245,30 @@ func endpointDocument(e *webhook.Endpoint) map[string]any {
 	for name, text := range e.Metadata {
 		metadata[name] = text
 	}
-	return map[string]any{
-		"url": e.URL, "events": events, "contract": e.Contract, "description": e.Description, "headers": headers, "metadata": metadata,
+	doc := map[string]any{
+		"url": e.URL, "events": anyOf(e.Events), "contract": e.Contract, "description": e.Description, "headers": headers, "metadata": metadata,
 		"max_in_flight": float64(e.MaxInFlight),
 	}
+	if e.Filter != "" {
+		doc["filter"] = e.Filter
+	}
+	if e.Ordering != nil {
+		doc["ordering"] = map[string]any{"from": anyOf(e.Ordering.From)}
+	}
+	return doc
+}
+
+func anyOf(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
 }
 
 // changeEndpoint runs a change of the path's endpoint: the version that the
 // caller expects, the change, its operational events in the same commit (N19).
-func (a *API) changeEndpoint(c *call, change func(*webhook.Endpoint) (flipped, error)) (reply, error) {
+func (a *API) changeEndpoint(c *call, change func(*webhook.Endpoint) (changed, error)) (reply, error) {
 	expected := strings.Trim(c.r.Header.Get("If-Match"), `"`)
 	for range maxRepeats {
 		e, err := a.cfg.Store.UpdateEndpoint(c.r.Context(), c.tenant, c.id(), c.now, func(e *webhook.Endpoint) (store.EndpointUpdate, error) {
@@ -280,7 +299,7 @@ func errStaleVersion() error {
 }
 
 func (a *API) endpointReply(c *call, e *webhook.Endpoint) (reply, error) {
-	shown, err := a.showWithWaiting(c.r.Context(), e)
+	shown, err := a.showWithWaiting(c, e)
 	if err != nil {
 		return reply{}, err
 	}
@@ -291,12 +310,12 @@ func endpointHeader(e *webhook.Endpoint) http.Header {
 	return http.Header{"Etag": {`"` + strconv.FormatInt(e.Version, 10) + `"`}}
 }
 
-func (a *API) showWithWaiting(ctx context.Context, e *webhook.Endpoint) (wireEndpoint, error) {
-	n, oldest, err := a.cfg.Store.CountWaiting(ctx, e.Tenant, e.ID, countWaitingTo)
+func (a *API) showWithWaiting(c *call, e *webhook.Endpoint) (wireEndpoint, error) {
+	n, oldest, err := a.cfg.Store.CountWaiting(c.r.Context(), e.Tenant, e.ID, countWaitingTo)
 	if err != nil {
 		return wireEndpoint{}, err
 	}
-	shown := a.showEndpoint(e)
+	shown := a.showEndpoints(c)(e)
 	shown.Waiting, shown.OldestDueAt = &n, stampOrNull(oldest)
 	return shown, nil
 }

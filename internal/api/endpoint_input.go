@@ -32,11 +32,18 @@ func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now
 	headers := a.headers(in.Headers, e.Headers, promise, &found)
 	checkMetadata(in.Metadata, &found)
 	checkText("/description", in.Description, &found)
+	a.checkFilter("/filter", in.Filter, &found)
 	if in.Secret != "" {
 		checkSecret(in.Secret, promise, &found)
+	} else {
+		checkKept(e, promise, &found)
 	}
 	if err := found.problem(); err != nil {
 		return "", err
+	}
+	e.Filter, e.Ordering = in.Filter, nil
+	if in.Ordering != nil {
+		e.Ordering = &webhook.Ordering{From: in.Ordering.From}
 	}
 	e.URL, e.Events, e.Headers, e.Metadata = address, in.Events, headers, in.Metadata
 	e.Contract = promise.Name
@@ -138,6 +145,10 @@ func checkSecret(text string, promise *contract.Contract, found *faults) {
 	for _, name := range promise.Signature.Algorithms {
 		scheme.Algorithms = append(scheme.Algorithms, signature.Algorithm(name))
 	}
+	if rule.From == secretMade {
+		found.invalid("/secret", "the secrets of this contract are made by the server", "no secret")
+		return
+	}
 	allowed := rule.Prefix + " and the base64 of " + strconv.Itoa(rule.MinBytes) + " to " + strconv.Itoa(rule.MaxBytes) + " bytes"
 	if slices.Contains(scheme.Algorithms, signature.Ed25519) {
 		allowed += ", or an Ed25519 private key: whsk_ and the base64 of its 32 or 64 bytes"
@@ -154,6 +165,28 @@ func checkSecret(text string, promise *contract.Contract, found *faults) {
 		found.invalid("/secret", "it does not begin with "+rule.Prefix, allowed)
 	case key.Len() < rule.MinBytes || key.Len() > rule.MaxBytes:
 		found.invalid("/secret", "it has too few or too many bytes", allowed)
+	}
+}
+
+// secretMade as a contract's secret.from: callers give none. Under the other two, one
+// is made where the caller gives none (E2).
+const secretMade = "made"
+
+// checkKept asks whether an endpoint's secrets can sign under a contract that it
+// changes to: what an earlier one let in may be no key of this one.
+func checkKept(e *webhook.Endpoint, promise *contract.Contract, found *faults) {
+	if e.Contract == promise.Name {
+		return
+	}
+	scheme := signature.Scheme{KeyForm: signature.KeyForm(promise.Signature.Key), SecretPrefix: promise.Secret.Prefix}
+	for _, name := range promise.Signature.Algorithms {
+		scheme.Algorithms = append(scheme.Algorithms, signature.Algorithm(name))
+	}
+	for _, s := range e.Secrets {
+		if _, err := scheme.ParseKey(s.Text.Reveal()); err != nil {
+			found.invalid("/contract", "the endpoint's secrets can't sign under this contract", "a contract that signs with such secrets, or this one once the secret was rotated to one that fits and the earlier ones were revoked")
+			return
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 	"github.com/posthorn/posthorn/signature"
 )
@@ -43,23 +44,23 @@ func (a *API) rotateSecret(c *call) (reply, error) {
 		return reply{}, err
 	}
 	var made webhook.SigningSecret
-	rotated, err := a.changeEndpoint(c, func(e *webhook.Endpoint) (flipped, error) {
+	rotated, err := a.changeEndpoint(c, func(e *webhook.Endpoint) (changed, error) {
 		found, ok := a.cfg.Contracts.Lookup(e.Contract)
 		promise := found.Contract
 		if !ok {
-			return flipped{}, webhook.NewProblem(webhook.CodeConflict, "the endpoint's contract is not known to this server")
+			return changed{}, webhook.NewProblem(webhook.CodeConflict, "the endpoint's contract is not known to this server")
 		}
 		overlap, err := checkRotation(&in, promise)
 		if err != nil {
-			return flipped{}, err
+			return changed{}, err
 		}
 		// The store may ask again: the secret is made once.
 		if made.ID == "" {
 			if made, err = a.newSecret(in.Secret, promise, c.now); err != nil {
-				return flipped{}, err
+				return changed{}, err
 			}
 		}
-		return flipped{}, rotate(e, made, overlap, c.now)
+		return changed{EndpointUpdate: store.EndpointUpdate{Action: "endpoint.secret_rotated"}}, rotate(e, made, overlap, c.now)
 	})
 	if err != nil {
 		return reply{}, err

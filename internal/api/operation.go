@@ -136,8 +136,8 @@ type wireNothing struct{}
 func (a *API) operations() []*operation {
 	var all []*operation
 	for _, of := range []func() []*operation{
-		a.eventOperations, a.endpointOperations, a.endpointSwitches, a.deliveryOperations, a.contractOperations,
-		a.tenantOperations, a.keyOperations, a.serverOperations,
+		a.eventOperations, a.endpointOperations, a.endpointSwitches, a.testOperations, a.jwksOperations, a.filterOperations, a.deliveryOperations, a.contractOperations,
+		a.tenantOperations, a.keyOperations, a.auditOperations, a.serverOperations,
 	} {
 		all = append(all, of()...)
 	}
@@ -173,6 +173,8 @@ func (op *operation) missing() string {
 	switch collection := op.path[:named]; collection {
 	case "/v1/tenants":
 		return "There is no tenant of this ID for this key."
+	case "/jwks/{tenant}":
+		return "There is no endpoint of this ID for this tenant."
 	case "/v1/contracts":
 		return "There is no contract of this name."
 	default:

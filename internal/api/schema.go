@@ -51,6 +51,18 @@ type schema struct {
 	limit webhook.Code
 	// elsewhere says of members that an object does not take how they are changed.
 	elsewhere map[string]string
+	// raw is printed in place of everything else: for schemas made elsewhere, by which
+	// nothing is checked here.
+	raw json.RawMessage
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s *schema) MarshalJSON() ([]byte, error) {
+	if s.raw != nil {
+		return s.raw, nil
+	}
+	type plain schema
+	return json.Marshal((*plain)(s))
 }
 
 // The types of JSON Schema.
@@ -221,7 +233,7 @@ func (g *registry) addFields(s *schema, t reflect.Type) {
 		if !optional {
 			s.Required = append(s.Required, name)
 			if field.Type.Kind() == reflect.Pointer {
-				member.Type = append(member.Type, typeNull)
+				member = member.orNull()
 			}
 		}
 		applyTags(member, field.Tag)
@@ -343,6 +355,14 @@ func (s *schema) kind() string {
 	return ""
 }
 
+// orNull is the schema, taking null besides. A component is written out for that:
+// null beside a reference would be asked of what it leads to.
+func (s *schema) orNull() *schema {
+	made := *s.deref()
+	made.Type = append(append(types{}, made.Type...), typeNull)
+	return &made
+}
+
 func (s *schema) nullable() bool {
 	return slices.Contains(s.Type, typeNull)
 }
@@ -359,8 +379,18 @@ func (s *schema) deref() *schema {
 // it takes no unknown members.
 func (g *registry) request(t reflect.Type) *schema {
 	s := g.of(t)
-	s.target.AdditionalProperties = false
+	s.closeMembers()
 	return s
+}
+
+// closeMembers refuses unknown members, in the objects inside too.
+func (s *schema) closeMembers() {
+	s.target.AdditionalProperties = false
+	for _, member := range s.target.Properties {
+		if member.schema.target != nil {
+			member.schema.closeMembers()
+		}
+	}
 }
 
 // mergePatch makes the schema of a JSON merge patch (RFC 7396) out of that of
@@ -372,9 +402,8 @@ func (g *registry) mergePatch(name string, of *schema, without ...string) *schem
 		if slices.Contains(without, member.name) {
 			continue
 		}
-		patched := *member.schema
-		patched.Type = append(append(types{}, patched.Type...), typeNull)
-		patched.Default = nil
+		patched := *member.schema.orNull()
+		patched.Description, patched.Default = member.schema.Description, nil
 		if values, ok := patched.AdditionalProperties.(*schema); ok {
 			inner := *values
 			inner.Type = append(append(types{}, inner.Type...), typeNull)

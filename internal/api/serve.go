@@ -127,6 +127,7 @@ func (a *API) serve(op *operation) http.HandlerFunc {
 		if err == nil {
 			err = a.readRequest(c)
 		}
+		r = c.r // with who asks
 		if err != nil && !c.read {
 			a.refuseUnread(w, r, a.problemOf(r.Context(), op.id, err))
 			return
@@ -172,10 +173,19 @@ func (a *API) admit(c *call) error {
 	if err := a.settleTenant(c, identity); err != nil {
 		return err
 	}
+	c.r = c.r.WithContext(webhook.WithActor(c.r.Context(), actorOf(identity)))
 	if c.tenant != "" {
 		c.w.Header().Set(tenantHeader, c.tenant)
 	}
 	return nil
+}
+
+// actorOf is how the audit trail names who asks.
+func actorOf(who auth.Identity) webhook.Actor {
+	if who.KeyID == auth.AdminKeyID {
+		return webhook.Actor{Kind: webhook.ActorAdmin}
+	}
+	return webhook.Actor{Kind: webhook.ActorKey, ID: who.KeyID}
 }
 
 func (a *API) settleTenant(c *call, who auth.Identity) (err error) {
