@@ -20,6 +20,14 @@ const endpointColumns = `n.num, n.id, t.id, n.url, n.events, n.contract, n.state
 
 const selectEndpoint = `SELECT ` + endpointColumns + ` FROM endpoint n JOIN tenant t ON t.num = n.tenant WHERE n.deleted_at IS NULL`
 
+// endpointWidth is the number of endpointColumns. selectEndpointWarned has a column
+// more: whether the owner of what an endpoint that is off holds was warned.
+const (
+	endpointWidth        = 24
+	selectEndpointWarned = `SELECT ` + endpointColumns + `, n.warned_at IS NOT NULL FROM endpoint n JOIN tenant t ON t.num = n.tenant
+		WHERE n.deleted_at IS NULL AND n.state <> ?`
+)
+
 // scanEndpoint reads endpointColumns; secrets and marks have tables of their own.
 func (d *DB) scanEndpoint(s *sqlite3.Stmt) (*webhook.Endpoint, error) {
 	e := &webhook.Endpoint{
@@ -248,13 +256,12 @@ func (d *DB) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Tim
 	if err != nil {
 		return nil, err
 	}
-	d.janitor.nudge()
 	return after, nil
 }
 
 // DeleteEndpoint implements store.Endpoints.
 func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, purge bool, now time.Time) error {
-	err := d.writer.do(ctx, func(t *tx) error {
+	return d.writer.do(ctx, func(t *tx) error {
 		e, err := t.presentEndpoint(tenant, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(err)
@@ -279,13 +286,10 @@ func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, purge bool, 
 		if err != nil {
 			return err
 		}
+		t.tidy = true
 		t.change(store.Change{Tenant: e.Tenant, Revision: rev, EndpointDeleted: e.Key})
 		return nil
 	})
-	if err == nil {
-		d.janitor.nudge()
-	}
-	return err
 }
 
 // GetEndpoint implements store.Endpoints.

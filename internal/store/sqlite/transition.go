@@ -102,7 +102,7 @@ func (t *tx) offAt(e *webhook.Endpoint) (int64, error) {
 
 // beginCatchUp lets a job bring what waits up to now into the order of queueing.
 func (t *tx) beginCatchUp(e *webhook.Endpoint, dead bool) error {
-	e.CatchingUp = true
+	e.CatchingUp, t.tidy = true, true
 	return t.exec(`UPDATE endpoint SET catch_up_at = 0, catch_up_to = ?, catch_up_dead = ? WHERE num = ?`, t.deliveryPos, dead, int64(e.Key))
 }
 
