@@ -8,82 +8,29 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
-	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-// Columns 0 to 6 are what shownStatus and shownReason need beside the filter.
-const selectDelivery = `SELECT d.pos, d.status, d.reason, n.state, n.state_reason, n.deleted_at, (SELECT at FROM running WHERE delivery = d.pos),
-	d.event, d.tenant, d.endpoint, d.kind, d.trigger, d.round, d.attempts, d.status_code, d.duration, d.next_at, d.created_at, d.finished_at,
-	e.id, e.accepted_at, e.ordering_key, e.expires_at, n.id, (SELECT id FROM tenant WHERE num = d.tenant),
-	(SELECT text FROM word WHERE num = d.type), (SELECT contract FROM promise WHERE num = d.promise),
-	(SELECT revision FROM promise WHERE num = d.promise)
-	FROM delivery d JOIN endpoint n ON n.num = d.endpoint JOIN event e ON e.pos = d.event WHERE `
+// selectDelivery reads what view.read shows. A log that went with its endpoint,
+// and tests that are not logged, are nowhere (P3, P9). The order of the tables is
+// fixed: it is read by positions.
+const selectDelivery = `SELECT d.pos, d.status, d.reason, n.state, n.deleted_at, d.flags, coalesce(d.seat, d.pos), d.event, d.tenant, d.endpoint,
+	d.kind, d.trigger, d.round, d.attempts, d.status_code, d.duration, d.next_at, d.created_at, d.finished_at, d.promise,
+	d.line_key, d.replaces, d.replaced_by, e.id, e.accepted_at, e.ordering_key, e.expires_at, e.run, n.id,
+	(SELECT id FROM tenant WHERE num = d.tenant), (SELECT text FROM word WHERE num = d.type),
+	CASE WHEN d.next_at IS NOT NULL THEN (SELECT at FROM running WHERE delivery = d.pos) END, n.url_gate, n.own_gate,
+	(SELECT created_at FROM delivery WHERE pos = d.replaces), (SELECT created_at FROM delivery WHERE pos = d.replaced_by),
+	(SELECT created_at FROM run WHERE num = e.run)
+	FROM delivery d CROSS JOIN endpoint n ON n.num = d.endpoint CROSS JOIN event e ON e.pos = d.event
+	WHERE n.purge = 0 AND d.flags & 16 = 0 AND `
 
-// shownStatus is the status as it is now: what holds for a whole endpoint and
-// what runs is not written into its rows.
-func shownStatus(s *sqlite3.Stmt) contract.Status {
-	status := statuses.word(s.ColumnInt64(1))
-	switch {
-	case status.Final():
-		return status
-	case s.ColumnType(5) != sqlite3.NULL:
-		return contract.StatusCanceled
-	case s.ColumnType(6) != sqlite3.NULL:
-		return contract.StatusSending
-	default:
-		return status
-	}
-}
-
-// shownReason is the reason as it is now, see shownStatus.
-func shownReason(s *sqlite3.Stmt, shown contract.Status, due, now time.Time) webhook.Reason {
-	reason := reasons.word(s.ColumnInt64(2))
-	switch shown {
-	case contract.StatusCanceled:
-		if s.ColumnType(5) != sqlite3.NULL && reason != webhook.WhyCanceled {
-			return webhook.WhyEndpointDeleted
-		}
-		return reason
-	case contract.StatusPending:
-		switch endpointStates.word(s.ColumnInt64(3)) {
-		case webhook.EndpointPaused:
-			return webhook.WhyPaused
-		case webhook.EndpointDisabled:
-			return webhook.WhyDisabled
-		case webhook.EndpointActive:
-		}
-		if reason == webhook.WhyNone && due.After(now) {
-			return webhook.WhyScheduled
-		}
-		return reason
-	case contract.StatusSending, contract.StatusDelivered, contract.StatusFailed, contract.StatusDead,
-		contract.StatusSkipped, contract.StatusRedelivered:
-		return reason
-	}
-	return reason
-}
-
-func (d *DB) scanDelivery(s *sqlite3.Stmt, now time.Time) *webhook.Delivery {
-	v := &webhook.Delivery{
-		Ref: webhook.Ref(s.ColumnInt64(0)), Status: shownStatus(s), FailureKind: kinds.word(s.ColumnInt64(10)),
-		Trigger: triggers.word(s.ColumnInt64(11)), Round: s.ColumnInt(12), AttemptCount: s.ColumnInt(13), StatusCode: s.ColumnInt(14),
-		Duration: time.Duration(s.ColumnInt64(15)) * time.Microsecond, NextAttemptAt: colTime(s, 16), CreatedAt: colTime(s, 17),
-		FinishedAt: colTime(s, 18), Event: s.ColumnText(19), OrderingKey: s.ColumnText(21), ExpiresAt: colTime(s, 22),
-		Endpoint: s.ColumnText(23), Tenant: s.ColumnText(24), Type: s.ColumnText(25), Contract: s.ColumnText(26), ContractRevision: s.ColumnText(27),
-	}
-	v.ID = d.ids.Encode(webhook.PrefixDelivery, v.CreatedAt, int64(v.Ref))
-	if v.Event == "" {
-		v.Event = d.ids.Encode(webhook.PrefixEvent, colTime(s, 20), s.ColumnInt64(7))
-	}
-	v.WebhookID = v.Event
-	v.Reason = shownReason(s, v.Status, v.NextAttemptAt, now)
-	if v.Status.Final() {
-		v.NextAttemptAt = time.Time{}
-	}
-	return v
-}
+// Columns of selectDelivery that lists filter by.
+const (
+	colTenant  = 8
+	colCreated = 17
+	colKind    = 30
+)
 
 // findDelivery returns a delivery's position if it is the tenant's.
 func (d *DB) findDelivery(c *conn, tenant, id string) (int64, error) {
@@ -91,7 +38,8 @@ func (d *DB) findDelivery(c *conn, tenant, id string) (int64, error) {
 	if err != nil {
 		return 0, store.ErrNotFound
 	}
-	return pos, c.owned(`SELECT (SELECT id FROM tenant WHERE num = d.tenant) FROM delivery d WHERE pos = ?`, pos, tenant)
+	return pos, c.owned(`SELECT (SELECT id FROM tenant WHERE num = d.tenant) FROM delivery d JOIN endpoint n ON n.num = d.endpoint
+		WHERE d.pos = ? AND n.purge = 0 AND d.flags & 16 = 0`, pos, tenant)
 }
 
 // owned checks that sql, a selection of an owner by position, gives the tenant;
@@ -112,7 +60,8 @@ func (d *DB) GetDelivery(ctx context.Context, tenant, id string) (v *webhook.Del
 		if err != nil {
 			return err
 		}
-		_, err = c.one(selectDelivery+`d.pos = ?`, []any{pos}, func(s *sqlite3.Stmt) { v = d.scanDelivery(s, d.cfg.DueNow()) })
+		shown, err := d.view(c).one(pos)
+		v = shown.Delivery
 		return err
 	})
 	return v, err
@@ -164,18 +113,22 @@ func (d *DB) ListDeliveries(ctx context.Context, tenant string, f store.Delivery
 		if err != nil || none {
 			return err
 		}
-		now := d.cfg.DueNow()
 		sql, args, none, err := d.narrow(c, tenant, f)
 		if err != nil || none {
 			return err
 		}
+		v := d.view(c)
 		var rows []numbered[*webhook.Delivery]
-		walk := walk{table: "delivery", column: "d.pos", stamp: "created_at", stampAt: 17, page: p, span: f.Span}
+		walk := walk{table: "delivery", column: "d.pos", stamp: "created_at", stampAt: colCreated, page: p, span: f.Span}
 		last, more, err := walk.run(c, sql, args, func(s *sqlite3.Stmt) (bool, error) {
-			if num != 0 && s.ColumnInt64(8) != num || len(types) > 0 && !types[s.ColumnText(25)] || !takes(&f, s, now) {
+			if num != 0 && s.ColumnInt64(colTenant) != num || len(types) > 0 && !types[s.ColumnText(colKind)] {
 				return false, nil
 			}
-			rows = append(rows, numbered[*webhook.Delivery]{s.ColumnInt64(0), d.scanDelivery(s, now)})
+			shown, err := v.read(s)
+			if err != nil || !shown.takenBy(&f) {
+				return false, err
+			}
+			rows = append(rows, numbered[*webhook.Delivery]{s.ColumnInt64(0), shown.Delivery})
 			return true, nil
 		})
 		page = unnumber(listed(rows, position[*webhook.Delivery], p, last, more))
@@ -188,6 +141,7 @@ func (d *DB) ListDeliveries(ctx context.Context, tenant string, f store.Delivery
 // event's by their positions. none is true when nothing can match.
 func (d *DB) narrow(c *conn, tenant string, f store.DeliveryFilter) (sql string, args []any, none bool, err error) {
 	sql = selectDelivery
+	var events []int64
 	if f.Event != "" {
 		pos, err := d.findEvent(c, tenant, f.Event)
 		if errors.Is(err, store.ErrNotFound) {
@@ -196,17 +150,31 @@ func (d *DB) narrow(c *conn, tenant string, f store.DeliveryFilter) (sql string,
 		if err != nil {
 			return "", nil, false, err
 		}
-		first, end, err := deliveriesOf(c, pos)
+		events = append(events, pos)
+	}
+	if f.Run != "" {
+		pos, err := d.eventOfRun(c, tenant, f.Run)
+		if errors.Is(err, store.ErrNotFound) {
+			return "", nil, true, nil
+		}
 		if err != nil {
 			return "", nil, false, err
 		}
-		sql += `d.pos >= ? AND d.pos < ? AND `
-		args = append(args, first, end)
+		events = append(events, pos)
+	}
+	for _, pos := range events {
+		part, more, err := ofEvent(c, pos)
+		if err != nil {
+			return "", nil, false, err
+		}
+		sql += part
+		args = append(args, more...)
 	}
 	if f.Endpoint != "" {
 		var num int64
 		// The newest endpoint of that name, also a deleted one: its log stays.
-		found, err := c.one(`SELECT n.num FROM endpoint n JOIN tenant t ON t.num = n.tenant WHERE n.id = ? AND (t.id = ? OR ? = '*') ORDER BY n.num DESC LIMIT 1`,
+		found, err := c.one(`SELECT n.num FROM endpoint n JOIN tenant t ON t.num = n.tenant
+			WHERE n.id = ? AND (t.id = ? OR ? = '*') AND n.purge = 0 ORDER BY n.num DESC LIMIT 1`,
 			[]any{f.Endpoint, tenant, tenant}, func(s *sqlite3.Stmt) { num = s.ColumnInt64(0) })
 		if err != nil || !found {
 			return "", nil, true, err
@@ -217,22 +185,18 @@ func (d *DB) narrow(c *conn, tenant string, f store.DeliveryFilter) (sql string,
 	return sql, args, false, nil
 }
 
-// takes applies the part of the filter that is judged by the row as shown.
-func takes(f *store.DeliveryFilter, s *sqlite3.Stmt, now time.Time) bool {
-	status := shownStatus(s)
-	if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, status) {
-		return false
+// eventOfRun returns the position of the event that tells of a run. A plain event
+// is a run of one, named by its own ID (S14). ErrNotFound also for a run that has
+// not finished.
+func (d *DB) eventOfRun(c *conn, tenant, id string) (int64, error) {
+	r, err := d.findRun(c, tenant, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return d.findEvent(c, tenant, id)
+	case err == nil && r.event == 0:
+		return 0, store.ErrNotFound
 	}
-	if len(f.FailureKinds) > 0 && !slices.Contains(f.FailureKinds, kinds.word(s.ColumnInt64(10))) {
-		return false
-	}
-	if len(f.Triggers) > 0 && !slices.Contains(f.Triggers, triggers.word(s.ColumnInt64(11))) {
-		return false
-	}
-	if len(f.Reasons) > 0 && !slices.Contains(f.Reasons, shownReason(s, status, colTime(s, 16), now)) {
-		return false
-	}
-	return f.OrderingKey == "" || s.ColumnText(21) == f.OrderingKey
+	return r.event, err
 }
 
 // CancelDelivery implements store.Deliveries.

@@ -56,3 +56,9 @@ var stateReasons = words[webhook.StateReason]{ //nolint:gochecknoglobals // beca
 	webhook.ReasonActive, webhook.ReasonPerson, webhook.ReasonStaff, webhook.ReasonSwitchedOff,
 	webhook.ReasonGone, webhook.ReasonNoSuccess, webhook.ReasonFailuresInRow,
 }
+
+var runStates = words[webhook.RunState]{webhook.RunOpen, webhook.RunFinished, webhook.RunDeleted} //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+
+var replayStates = words[webhook.ReplayState]{ //nolint:gochecknoglobals // because a table is a constant in all but type; nothing writes it
+	webhook.ReplayCounting, webhook.ReplayRunning, webhook.ReplayPaused, webhook.ReplayDone, webhook.ReplayCanceled,
+}
