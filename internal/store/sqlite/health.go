@@ -1,35 +1,136 @@
 package sqlite
 
 import (
-	"time"
+	"errors"
+	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-// countHealth lets an outcome count for its endpoint's health. The row is written
-// once per batch, by writeHealth.
-func (t *tx) countHealth(p *store.RecordParams) error {
-	h, ok := t.health[p.Endpoint]
-	if !ok {
-		var err error
-		if ok, err = t.readHealth(p.Endpoint, &h); err != nil || !ok {
+// judge lets an outcome count for its endpoint, once, by its contract's rules, and
+// applies what they say. Health is written once per batch, by writeHealth.
+func (t *tx) judge(p *store.RecordParams) error {
+	var turn contract.Turn
+	renewed := false
+	if p.Counts {
+		h, found, err := t.presentHealth(p.Endpoint)
+		if err != nil || !found {
+			return err
+		}
+		l, err := t.laneState(p.Endpoint)
+		if err != nil {
+			return err
+		}
+		rules := p.Contract
+		if rules == nil {
+			rules = &contract.Contract{} // it promises nothing: tries are counted
+		}
+		turn = rules.Judge(contract.Standing{
+			On: l.on, FailuresInRow: h.FailuresInRow, FirstFailureAt: h.FirstFailureAt, LastSuccessAt: h.LastSuccessAt,
+			LastAttemptAt: h.LastAttemptAt, DegradedUntil: h.DegradedUntil,
+		}, p.Delivered(), p.Now, p.Lapse)
+		renewed = !turn.After.DegradedUntil.Equal(h.DegradedUntil)
+		if err := t.setHealth(p.Endpoint, turn.After); err != nil {
 			return err
 		}
 	}
-	h.LastAttemptAt = latest(h.LastAttemptAt, p.Now)
-	switch {
-	case p.Delivered():
-		h.LastSuccessAt = latest(h.LastSuccessAt, p.Now)
-		h.FailuresInRow, h.FirstFailureAt = 0, time.Time{}
+	if turn.Became == "" && !turn.Recovered && !renewed && p.Disable == webhook.ReasonActive {
+		return nil
+	}
+	return t.turn(p, turn, renewed)
+}
+
+// turn changes the endpoint as an outcome has it. Of several reasons the first of
+// 410, no success, failures in a row holds (the banners' order), and there is one
+// event, one entry in the trail and one notice.
+func (t *tx) turn(p *store.RecordParams, turn contract.Turn, renewed bool) error {
+	e, err := t.endpointByKey(p.Endpoint)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // it was deleted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	became, why := turn.Became, webhook.ReasonFailuresInRow
+	if became == contract.BecameDisabled {
+		why = webhook.ReasonNoSuccess
+	}
+	if p.Disable != webhook.ReasonActive && e.State != webhook.EndpointDisabled {
+		became, why = contract.BecameDisabled, p.Disable
+	}
+	eventType := ""
+	switch became {
+	case contract.BecameDisabled:
+		e.State, e.StateReason, e.StateSince = webhook.EndpointDisabled, why, p.Now
+		eventType = webhook.TypeEndpointDisabled
+	case contract.BecamePaused:
+		e.State, e.StateReason, e.StateSince = webhook.EndpointPaused, why, p.Now
+		eventType = webhook.TypeEndpointPaused
+	case contract.BecameDegraded:
+		eventType = webhook.TypeEndpointDegraded
 	default:
-		h.FailuresInRow++
-		if h.FirstFailureAt.IsZero() {
-			h.FirstFailureAt = p.Now
+		if turn.Recovered {
+			eventType, why = webhook.TypeEndpointRecovered, webhook.ReasonActive
+		} else if renewed {
+			return t.storeEndpoint(e, p.Now) // those who match events need the mark's new end
+		} else {
+			return nil
 		}
 	}
+	u := store.EndpointUpdate{Action: eventType, Why: string(why)}
+	if p.Contract != nil {
+		if slices.Contains(p.Contract.TellOwner, became) {
+			u.TellOwner = became
+		}
+		if !e.On() && p.Contract.SkipsWaiting() {
+			u.Skip, t.tidy = webhook.WhySwitchedOff, true
+		}
+	}
+	if u.Emit, err = t.raised(p, eventType, e); err != nil {
+		return err
+	}
+	return t.transition(e, u, webhook.Actor{Kind: webhook.ActorEngine}, p.Now)
+}
+
+// raised prepares the operational event about what an endpoint has become (N19).
+// An event that can't be matched undoes the commit: by then it is too late to
+// refuse it.
+func (t *tx) raised(p *store.RecordParams, eventType string, e *webhook.Endpoint) ([]store.AcceptParams, error) {
+	if p.Raise == nil {
+		return nil, nil
+	}
+	after := *e
+	after.Version++
+	after.UpdatedAt = p.Now
+	event, ok := p.Raise(eventType, &after)
+	if !ok {
+		return nil, nil
+	}
+	tenant, err := t.tenant(event.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if !matched(&event, tenant.rev) {
+		return nil, store.ErrStale
+	}
+	return []store.AcceptParams{event}, nil
+}
+
+// presentHealth is an endpoint's health as the batch has left it so far.
+func (t *tx) presentHealth(key webhook.EndpointKey) (h webhook.Health, found bool, err error) {
+	if h, found = t.health[key]; found {
+		return h, true, nil
+	}
+	found, err = t.readHealth(key, &h)
+	return h, found, err
+}
+
+// setHealth keeps an endpoint's health for writeHealth.
+func (t *tx) setHealth(key webhook.EndpointKey, s contract.Standing) error {
 	if len(t.health) > maxCached {
 		if err := t.writeHealth(); err != nil {
 			return err
@@ -37,8 +138,11 @@ func (t *tx) countHealth(p *store.RecordParams) error {
 		clear(t.health)
 		clear(t.sick)
 	}
-	t.health[p.Endpoint] = h
-	t.sick[p.Endpoint] = true
+	t.health[key] = webhook.Health{
+		FailuresInRow: s.FailuresInRow, FirstFailureAt: s.FirstFailureAt, LastSuccessAt: s.LastSuccessAt, LastAttemptAt: s.LastAttemptAt,
+		DegradedUntil: s.DegradedUntil,
+	}
+	t.sick[key] = true
 	return nil
 }
 
@@ -73,9 +177,12 @@ func (t *tx) laneState(key webhook.EndpointKey) (laneState, error) {
 }
 
 func (t *tx) readHealth(key webhook.EndpointKey, h *webhook.Health) (found bool, err error) {
-	return t.one(`SELECT failures_in_row, first_failure_at, last_success_at, last_attempt_at FROM endpoint WHERE num = ?`,
+	return t.one(`SELECT failures_in_row, first_failure_at, last_success_at, last_attempt_at, degraded_until FROM endpoint WHERE num = ?`,
 		[]any{int64(key)}, func(s *sqlite3.Stmt) {
-			*h = webhook.Health{FailuresInRow: s.ColumnInt(0), FirstFailureAt: colTime(s, 1), LastSuccessAt: colTime(s, 2), LastAttemptAt: colTime(s, 3)}
+			*h = webhook.Health{
+				FailuresInRow: s.ColumnInt(0), FirstFailureAt: colTime(s, 1), LastSuccessAt: colTime(s, 2), LastAttemptAt: colTime(s, 3),
+				DegradedUntil: colTime(s, 4),
+			}
 		})
 }
 
@@ -95,13 +202,4 @@ func (t *tx) writeHealth() error {
 		}
 	}
 	return nil
-}
-
-// latest is the later of two times, so that what a batch saw out of order does
-// not go back.
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

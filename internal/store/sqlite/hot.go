@@ -50,7 +50,7 @@ func (h hot) sql() string {
 	case hotDeleteWaiting:
 		return `DELETE FROM waiting WHERE endpoint = ? AND due = ? AND pos = ?`
 	case hotSelectCurrent:
-		return `SELECT status, round, attempts, rows, next_at, last_attempt, reason FROM delivery WHERE pos = ?`
+		return `SELECT status, round, attempts, rows, next_at, last_attempt, reason, flags, coalesce(seat, pos), trigger FROM delivery WHERE pos = ?`
 	case hotInsertAttempt:
 		return `INSERT INTO attempt (pos, delivery, prev, round, number, try, flags, at, duration, status_code, kind, error, address,
 			response) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -127,6 +128,11 @@ func (t *tx) release(endpoint webhook.EndpointKey, pos int64) error {
 	case lane.catchingUp:
 		due = store.CatchUpDue(webhook.Ref(place))
 	}
+	return t.requeue(endpoint, pos, old, due)
+}
+
+// requeue gives a delivery that waits another due time.
+func (t *tx) requeue(endpoint webhook.EndpointKey, pos, old int64, due time.Time) error {
 	if err := t.leave(endpoint, old, pos); err != nil {
 		return err
 	}

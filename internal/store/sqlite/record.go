@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -72,6 +71,9 @@ type current struct {
 	round, attempts, rows int
 	nextAt                int64
 	lastAttempt           int64 // 0: none
+	flags                 int64
+	seat                  webhook.Ref
+	trigger               contract.Trigger
 }
 
 func (t *tx) current(ref webhook.Ref) (c current, found bool, err error) {
@@ -85,6 +87,7 @@ func (t *tx) current(ref webhook.Ref) (c current, found bool, err error) {
 		c = current{
 			status: statuses.word(s.ColumnInt64(0)), round: s.ColumnInt(1), attempts: s.ColumnInt(2), rows: s.ColumnInt(3),
 			nextAt: s.ColumnInt64(4), lastAttempt: s.ColumnInt64(5), reason: reasons.word(s.ColumnInt64(6)),
+			flags: s.ColumnInt64(7), seat: webhook.Ref(s.ColumnInt64(8)), trigger: triggers.word(s.ColumnInt64(9)),
 		}
 	}
 	err = s.Err()
@@ -95,9 +98,17 @@ func (t *tx) current(ref webhook.Ref) (c current, found bool, err error) {
 }
 
 // open tells whether a success still ends the delivery: while it waits, and when
-// it only ended because its endpoint was deleted while the request was under way.
+// it only ended for what its endpoint became while the request was under way
+// (deleted, switched off, resumed without what it missed).
 func (c *current) open() bool {
-	return !c.status.Final() || c.status == contract.StatusCanceled && c.reason == webhook.WhyEndpointDeleted
+	switch c.reason { //nolint:exhaustive // because no other reason ends what may still be under way
+	case webhook.WhyEndpointDeleted:
+		return !c.status.Final() || c.status == contract.StatusCanceled
+	case webhook.WhySwitchedOff, webhook.WhyResumedNow:
+		return !c.status.Final() || c.status == contract.StatusSkipped
+	default:
+		return !c.status.Final()
+	}
 }
 
 // record applies one outcome under its guard.
@@ -114,11 +125,17 @@ func (t *tx) record(p *store.RecordParams) (store.RecordResult, error) {
 	if err != nil || !found {
 		return r, err
 	}
-	applies := !c.status.Final() && c.round == p.Round && c.attempts == p.Attempts
-	r.Applied = applies
-	r.Absorbed = !applies && c.open() && p.Delivered()
+	r.Applied = !c.status.Final() && c.round == p.Round && c.attempts == p.Attempts
+	if p.Join {
+		r.Applied = r.Applied && c.flags&flagJoins != 0
+		if r.Applied {
+			err = t.takePlace(p, &c)
+		}
+		return r, err
+	}
+	r.Absorbed = !r.Applied && c.open() && p.Delivered()
 	if p.Attempt != nil {
-		if err := t.insertAttempt(p, &c, !applies); err != nil {
+		if err := t.insertAttempt(p, &c, !r.Applied); err != nil {
 			return r, err
 		}
 	}
@@ -128,10 +145,65 @@ func (t *tx) record(p *store.RecordParams) (store.RecordResult, error) {
 	if !r.Applied && !r.Absorbed {
 		return r, t.moveLog(p.Ref, &c)
 	}
-	if err := t.move(p, &c); err != nil {
-		return r, err
+	return r, t.apply(p, &c)
+}
+
+// apply writes an outcome that holds, with all that it brings along.
+func (t *tx) apply(p *store.RecordParams, c *current) error {
+	after, err := t.marked(p, c)
+	if err != nil {
+		return err
 	}
-	return r, t.effects(p)
+	if err := t.move(after, c); err != nil {
+		return err
+	}
+	if err := t.effects(p); err != nil {
+		return err
+	}
+	if !after.Status.Final() || c.status.Final() {
+		return nil
+	}
+	return t.settle(p.Ref, c.flags)
+}
+
+// marked is the outcome as a mark on the endpoint leaves it: what would wait for
+// another try is skipped (N17).
+func (t *tx) marked(p *store.RecordParams, c *current) (*store.RecordParams, error) {
+	if p.Status.Final() || c.trigger == contract.TriggerTest {
+		return p, nil
+	}
+	l, err := t.laneState(p.Endpoint)
+	if err != nil || len(l.skips) == 0 {
+		return p, err
+	}
+	m, skipped := (&webhook.Endpoint{Skips: l.skips}).Skipped(c.seat)
+	if !skipped {
+		return p, nil
+	}
+	after := *p
+	after.Status, after.Reason, after.NextAt = contract.StatusSkipped, m.Reason, time.Time{}
+	return &after, nil
+}
+
+// takePlace puts a delivery whose time has come at the tail of its key's line
+// (N15).
+func (t *tx) takePlace(p *store.RecordParams, c *current) error {
+	key, pos := "", int64(p.Ref)
+	_, err := t.one(`SELECT line_key FROM delivery WHERE pos = ?`, []any{pos}, func(s *sqlite3.Stmt) { key = s.ColumnText(0) })
+	if err != nil {
+		return err
+	}
+	head, err := t.join(p.Endpoint, key, pos)
+	if err != nil {
+		return err
+	}
+	if err := t.exec(`UPDATE delivery SET flags = flags & ~? | ? WHERE pos = ?`, flagJoins, flagLine, pos); err != nil {
+		return err
+	}
+	if head {
+		return t.promote(p.Endpoint, pos)
+	}
+	return t.requeue(p.Endpoint, pos, c.nextAt, store.ParkedDue())
 }
 
 // move changes the delivery's row and its place in the lane.
@@ -215,39 +287,29 @@ func flagIf(on bool, bit int64) int64 {
 	return 0
 }
 
-// effects applies what an outcome does beside its delivery: the endpoint's
-// health and state, and operational events.
+// effects applies what an outcome does beside its delivery: its gate, the
+// endpoint's health and state, and operational events.
 func (t *tx) effects(p *store.RecordParams) error {
-	if p.Counts {
-		if err := t.countHealth(p); err != nil {
+	if p.Gate != nil {
+		if err := t.moveGate(p.Gate); err != nil {
 			return err
 		}
 	}
-	disabled := false
-	if p.Disable != webhook.ReasonActive {
-		var err error
-		if disabled, err = t.disable(p); err != nil {
-			return err
-		}
+	if err := t.judge(p); err != nil {
+		return err
 	}
-	emit := p.Emit
-	if !disabled {
-		emit = slices.DeleteFunc(slices.Clone(emit), func(e store.AcceptParams) bool {
-			return e.Type == webhook.TypeEndpointDisabled
-		})
-	}
-	return t.emit(emit)
+	return t.emit(p.Emit)
 }
 
-// fresh refuses operational events that were matched with other subscriptions
-// than the present ones (N2).
+// fresh has operational events matched with the present subscriptions, and refuses
+// those that can't be (N2).
 func (t *tx) fresh(events []store.AcceptParams) error {
 	for i := range events {
 		tenant, err := t.tenant(events[i].Tenant)
 		if err != nil {
 			return err
 		}
-		if tenant.rev != events[i].Revision {
+		if !matched(&events[i], tenant.rev) {
 			return refuse(store.ErrStale)
 		}
 	}
@@ -271,23 +333,6 @@ func (t *tx) emit(events []store.AcceptParams) error {
 		}
 	}
 	return nil
-}
-
-// disable switches an endpoint off because of an answer; false when it was
-// disabled before.
-func (t *tx) disable(p *store.RecordParams) (bool, error) {
-	e, err := t.endpointByKey(p.Endpoint)
-	if err != nil {
-		if errors.Is(err, store.ErrNotFound) {
-			return false, nil
-		}
-		return false, err
-	}
-	if e.State == webhook.EndpointDisabled {
-		return false, nil
-	}
-	e.State, e.StateReason, e.StateSince = webhook.EndpointDisabled, p.Disable, p.Now
-	return true, t.storeEndpoint(e, p.Now)
 }
 
 // MarkRunning implements store.Lanes.
