@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"net/http"
 	"strconv"
@@ -31,14 +32,23 @@ type Endpoint struct {
 	// no_success or failures_in_row.
 	StateReason string    `json:"state_reason,omitempty"`
 	StateSince  time.Time `json:"state_since,omitzero"`
-	// Banner is a text for its owner when it is disabled.
-	Banner      string            `json:"banner,omitempty"`
-	Description string            `json:"description,omitempty"`
-	Metadata    map[string]string `json:"metadata,omitempty"`
+	// Banner is a text for its owner when it is off for a reason that is not theirs.
+	Banner string `json:"banner,omitempty"`
+	// DegradedUntil is the end of the mark that failures in a row leave; zero
+	// without it.
+	DegradedUntil time.Time         `json:"degraded_until,omitzero"`
+	Description   string            `json:"description,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"`
 	// Headers are the fixed request headers; their values are masked.
-	Headers     map[string]string `json:"headers,omitempty"`
-	MaxInFlight int               `json:"max_in_flight,omitempty"`
-	Secrets     []SigningSecret   `json:"secrets,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	// Filter is a CEL expression that events must fulfil; "" for none.
+	Filter string `json:"filter,omitempty"`
+	// Ordering makes its deliveries strict by key; nil leaves it to the contract.
+	Ordering    *Ordering       `json:"ordering,omitempty"`
+	MaxInFlight int             `json:"max_in_flight,omitempty"`
+	Secrets     []SigningSecret `json:"secrets,omitempty"`
+	// JWKSURL is where receivers find the public keys, if there are any.
+	JWKSURL string `json:"jwks_url,omitempty"`
 	// Secret is the signing secret in clear: only in the answers to the creation
 	// and to [Client.RotateSecret].
 	Secret string         `json:"secret,omitempty"`
@@ -49,6 +59,13 @@ type Endpoint struct {
 	Version   int64     `json:"version"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Ordering says by which key deliveries go out one after the other.
+type Ordering struct {
+	// From lists paths into the data, such as data.link_id; the first one present is
+	// an event's key where its publisher gave none.
+	From []string `json:"from"`
 }
 
 // SigningSecret tells of a secret, not its text.
@@ -80,7 +97,11 @@ type NewEndpoint struct {
 	Description string            `json:"description,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
-	MaxInFlight int               `json:"max_in_flight,omitempty"`
+	// Filter is a CEL expression over type, headers and data that events must fulfil.
+	Filter string `json:"filter,omitempty"`
+	// Ordering, if not nil, makes deliveries strict by key.
+	Ordering    *Ordering `json:"ordering,omitempty"`
+	MaxInFlight int       `json:"max_in_flight,omitempty"`
 }
 
 // EndpointPatch changes an endpoint as a JSON merge patch (RFC 7396): what is
@@ -93,10 +114,35 @@ type EndpointPatch struct {
 	Description *string            `json:"description,omitempty"`
 	Headers     map[string]*string `json:"headers,omitempty"`
 	Metadata    map[string]*string `json:"metadata,omitempty"`
-	MaxInFlight *int               `json:"max_in_flight,omitempty"`
+	// Filter takes "" to remove the filter.
+	Filter *string `json:"filter,omitempty"`
+	// Ordering without paths removes what the endpoint has of its own.
+	Ordering    *Ordering `json:"-"`
+	MaxInFlight *int      `json:"max_in_flight,omitempty"`
 	// IfVersion refuses the change with CodeConflict if the endpoint's version
 	// is another one by now; 0 does not ask.
 	IfVersion int64 `json:"-"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p EndpointPatch) MarshalJSON() ([]byte, error) {
+	type plain EndpointPatch
+	body := struct {
+		plain
+		Ordering json.RawMessage `json:"ordering,omitempty"`
+	}{plain: plain(p)}
+	switch {
+	case p.Ordering == nil:
+	case len(p.Ordering.From) == 0:
+		body.Ordering = json.RawMessage("null")
+	default:
+		text, err := json.Marshal(p.Ordering)
+		if err != nil {
+			return nil, err
+		}
+		body.Ordering = text
+	}
+	return json.Marshal(body)
 }
 
 // Rotation changes an endpoint's signing secret. The zero value takes a new
@@ -119,8 +165,23 @@ type Resume string
 // Ways to resume.
 const (
 	ResumeBacklog Resume = "backlog" // it is sent, oldest first
-	ResumeNow     Resume = "now"     // it is skipped
+	ResumeNow     Resume = "now"     // what came meanwhile is skipped
 )
+
+// TestResult is the one attempt of a test.
+type TestResult struct {
+	Attempt
+	// Delivery is the ID of the test's delivery; "" where the contract logs none.
+	Delivery string         `json:"delivery,omitempty"`
+	Status   DeliveryStatus `json:"status"`
+}
+
+func (t TestResult) lacks() string {
+	if t.Status == "" {
+		return "status"
+	}
+	return ""
+}
 
 // CreateEndpoint creates an endpoint. Its answer alone bears the secret.
 func (c *Client) CreateEndpoint(ctx context.Context, e NewEndpoint) (Endpoint, error) {
@@ -179,6 +240,12 @@ func (c *Client) EnableEndpoint(ctx context.Context, id string, resume Resume) (
 		return invoke[Endpoint](ctx, c, req)
 	}
 	return invokeJSON[Endpoint](ctx, c, req, map[string]Resume{"resume": resume})
+}
+
+// TestEndpoint sends an endpoint one test event and waits for its end. That the
+// receiver refused it, or did not answer, is a result and no error.
+func (c *Client) TestEndpoint(ctx context.Context, id string) (TestResult, error) {
+	return invoke[TestResult](ctx, c, newCall(http.MethodPost, "endpoints", id, "test"))
 }
 
 // RotateSecret gives an endpoint a new signing secret, which its answer alone

@@ -10,11 +10,13 @@ type commands struct {
 	Events     eventsCommand     `cmd:"" group:"api" help:"Publish events and look at them."`
 	Endpoints  endpointsCommand  `cmd:"" group:"api" help:"Keep the URLs that events are delivered to."`
 	Deliveries deliveriesCommand `cmd:"" group:"api" help:"See what became of each event at each endpoint."`
+	Filters    filtersCommand    `cmd:"" group:"api" help:"Try filters of endpoints."`
+	Audit      auditCommand      `cmd:"" group:"api" help:"See who changed what."`
 	Tenants    tenantsCommand    `cmd:"" group:"api" help:"Keep tenants (with an operator's key)."`
 	Keys       keysCommand       `cmd:"" group:"api" help:"Keep API keys (with an operator's key)."`
 	Listen     listenCommand     `cmd:"" group:"tools" help:"Receive webhooks here: check, print and forward them."`
 	Verify     verifyCommand     `cmd:"" group:"tools" help:"Check one webhook's signature."`
-	Contract   contractCommand   `cmd:"" group:"tools" help:"Show what a contract promises."`
+	Contract   contractCommand   `cmd:"" group:"tools" help:"Show what a contract promises; store your own."`
 	Completion completionCommand `cmd:"" group:"tools" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" group:"tools" help:"Print the version."`
 	Help       helpCommand       `cmd:"" group:"tools" help:"Explain a command, as --help does."`

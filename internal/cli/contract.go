@@ -3,21 +3,23 @@ package cli
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/catalog"
-	"github.com/posthorn/posthorn/internal/config"
 )
 
 type contractCommand struct {
-	List     contractList     `cmd:"" help:"List the built-in contracts."`
-	Show     contractShow     `cmd:"" help:"Show one contract."`
-	Check    contractCheck    `cmd:"" help:"Check a contract's file."`
-	Simulate contractSimulate `cmd:"" help:"Play answers to a contract."`
-	Schema   contractSchema   `cmd:"" help:"Print the JSON Schema of contracts' files."`
+	List      contractList      `cmd:"" help:"List the built-in contracts."`
+	Show      contractShow      `cmd:"" help:"Show one contract."`
+	Check     contractCheck     `cmd:"" help:"Check a contract's file."`
+	Simulate  contractSimulate  `cmd:"" help:"Play answers to a contract."`
+	Schema    contractSchema    `cmd:"" help:"Print the JSON Schema of contracts' files."`
+	Stored    contractStored    `cmd:"" help:"List the contracts that a server knows."`
+	Put       contractPut       `cmd:"" help:"Store a contract's file in a server (with an operator's key)."`
+	Delete    contractDelete    `cmd:"" help:"Delete a stored contract that nothing uses (with an operator's key)."`
+	Revisions contractRevisions `cmd:"" help:"List a contract's revisions in a server."`
 }
 
 // Help implements kong.HelpProvider.
@@ -31,25 +33,13 @@ type contractRow struct {
 	Revision string  `json:"revision"`
 	Attempts int     `json:"attempts"`
 	Timeout  float64 `json:"timeout_seconds"`
-	// ForEndpoints tells whether endpoints can be made under it.
-	ForEndpoints bool   `json:"for_endpoints"`
-	YAML         string `json:"yaml,omitempty"`
+	YAML     string  `json:"yaml,omitempty"`
 }
 
-// rowOf describes a contract that was found under a name; that of a file is no
-// contract's of a server.
-func rowOf(name string, c *contract.Contract) contractRow {
+func rowOf(c *contract.Contract) contractRow {
 	return contractRow{
 		Name: c.Name, Revision: c.Revision(), Attempts: c.Attempts(contract.Terms{}), Timeout: c.Timeout.Std().Seconds(),
-		ForEndpoints: slices.Contains(config.Contracts(), name),
 	}
-}
-
-func yesOrNotYet(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "not yet"
 }
 
 type contractList struct {
@@ -58,7 +48,7 @@ type contractList struct {
 
 // Help implements kong.HelpProvider.
 func (contractList) Help() string {
-	return `All of them can be shown and simulated; the last column tells which ones endpoints can be made under.
+	return `Every server has them; contract stored lists those of one server, with its own.
 
     posthorn contract list`
 }
@@ -67,7 +57,7 @@ func (contractList) Help() string {
 func (c *contractList) Run(p *Process) error {
 	var t *table
 	if !c.JSON {
-		t = newTable(p, "NAME", "REVISION", "ATTEMPTS", "TIME-OUT", "FOR ENDPOINTS")
+		t = newTable(p, "NAME", "REVISION", "ATTEMPTS", "TIME-OUT")
 		defer t.flush()
 	}
 	for _, name := range contract.BuiltinNames() {
@@ -75,11 +65,11 @@ func (c *contractList) Run(p *Process) error {
 		if err != nil {
 			return err
 		}
-		row := rowOf(name, found)
+		row := rowOf(found)
 		if c.JSON {
 			err = p.printJSON(row)
 		} else {
-			t.row(row.Name, row.Revision, fmt.Sprint(row.Attempts), fmt.Sprintf("%gs", row.Timeout), yesOrNotYet(row.ForEndpoints))
+			t.row(row.Name, row.Revision, fmt.Sprint(row.Attempts), fmt.Sprintf("%gs", row.Timeout))
 		}
 		if err != nil {
 			return err
@@ -110,20 +100,14 @@ func (c *contractShow) Run(p *Process) error {
 	}
 	switch {
 	case c.JSON:
-		row := rowOf(c.Name, found)
+		row := rowOf(found)
 		row.YAML = string(text)
 		return p.printJSON(row)
 	case c.YAML:
 		p.printf("%s", text)
 		return nil
 	default:
-		if err := printContract(p, found); err != nil {
-			return err
-		}
-		if !rowOf(c.Name, found).ForEndpoints {
-			p.printf("\nNo endpoint of a server can be made under it yet.\n")
-		}
-		return nil
+		return printContract(p, found)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,15 +10,17 @@ import (
 )
 
 type endpointsCommand struct {
-	Create endpointsCreate `cmd:"" help:"Create an endpoint; prints its signing secret once."`
-	List   endpointsList   `cmd:"" help:"List endpoints."`
-	Get    endpointsGet    `cmd:"" help:"Show one endpoint."`
-	Update endpointsUpdate `cmd:"" help:"Change an endpoint."`
-	Delete endpointsDelete `cmd:"" help:"Delete an endpoint; its waiting deliveries are canceled."`
-	Pause  endpointsPause  `cmd:"" help:"Hold an endpoint's deliveries back."`
-	Resume endpointsResume `cmd:"" help:"Let a paused endpoint's deliveries go out again."`
-	Enable endpointsEnable `cmd:"" help:"Turn a disabled endpoint on again."`
-	Rotate endpointsRotate `cmd:"" name:"rotate-secret" help:"Give an endpoint a new signing secret; prints it once."`
+	Create  endpointsCreate  `cmd:"" help:"Create an endpoint; prints its signing secret once."`
+	List    endpointsList    `cmd:"" help:"List endpoints."`
+	Get     endpointsGet     `cmd:"" help:"Show one endpoint."`
+	Update  endpointsUpdate  `cmd:"" help:"Change an endpoint."`
+	Delete  endpointsDelete  `cmd:"" help:"Delete an endpoint; its waiting deliveries are canceled."`
+	Pause   endpointsPause   `cmd:"" help:"Hold an endpoint's deliveries back."`
+	Resume  endpointsResume  `cmd:"" help:"Let a paused endpoint's deliveries go out again."`
+	Enable  endpointsEnable  `cmd:"" help:"Turn a disabled endpoint on again."`
+	Disable endpointsDisable `cmd:"" help:"Turn an endpoint off for its owner (with an operator's key)."`
+	Test    endpointsTest    `cmd:"" help:"Send one test event and show what the receiver answered."`
+	Rotate  endpointsRotate  `cmd:"" name:"rotate-secret" help:"Give an endpoint a new signing secret; prints it once."`
 }
 
 // Help implements kong.HelpProvider.
@@ -26,17 +29,19 @@ func (endpointsCommand) Help() string {
 }
 
 type endpointsCreate struct {
-	connection  `embed:""`
-	URL         string            `arg:"" help:"Where deliveries are posted to."`
-	Events      []string          `name:"event" short:"e" required:"true" placeholder:"PATTERN" help:"What it gets: a type, link.* for a family, * for all. Repeat it, or separate by comma."`
-	ID          string            `name:"id" placeholder:"ID" help:"Your own ID; creates it, or replaces the endpoint that has it."`
-	Contract    string            `name:"contract" placeholder:"NAME" help:"The contract; by default the tenant's."`
-	Secret      string            `name:"secret" placeholder:"SECRET" help:"The signing secret, if it exists already; @FILE reads a file. Made if absent."`
-	Description string            `name:"description" placeholder:"TEXT" help:"For people."`
-	Headers     []string          `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"Send this header with each request; repeat it for more."`
-	Metadata    map[string]string `name:"metadata" placeholder:"KEY=VALUE" help:"Your own data about it; repeat it for more."`
-	MaxInFlight int               `name:"max-in-flight" placeholder:"N" help:"The most requests at a time."`
-	Inactive    bool              `name:"inactive" help:"Create it switched off."`
+	connection   `embed:""`
+	URL          string            `arg:"" help:"Where deliveries are posted to."`
+	Events       []string          `name:"event" short:"e" required:"true" placeholder:"PATTERN" help:"What it gets: a type, link.* for a family, * for all. Repeat it, or separate by comma."`
+	ID           string            `name:"id" placeholder:"ID" help:"Your own ID; creates it, or replaces the endpoint that has it."`
+	Contract     string            `name:"contract" placeholder:"NAME" help:"The contract; by default the tenant's."`
+	Secret       string            `name:"secret" placeholder:"SECRET" help:"The signing secret, if it exists already; @FILE reads a file. Made if absent."`
+	Description  string            `name:"description" placeholder:"TEXT" help:"For people."`
+	Headers      []string          `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"Send this header with each request; repeat it for more."`
+	Metadata     map[string]string `name:"metadata" placeholder:"KEY=VALUE" help:"Your own data about it; repeat it for more."`
+	Filter       string            `name:"filter" placeholder:"EXPR" help:"Only events that fulfil this CEL expression, such as 'data.amount > 100'."`
+	OrderingFrom []string          `name:"ordering-from" placeholder:"PATH" help:"Deliver strictly in order by the key at this path, such as data.link_id; repeat it for paths to look at next."`
+	MaxInFlight  int               `name:"max-in-flight" placeholder:"N" help:"The most requests at a time."`
+	Inactive     bool              `name:"inactive" help:"Create it switched off."`
 }
 
 // Help implements kong.HelpProvider.
@@ -71,7 +76,10 @@ func (c *endpointsCreate) Run(ctx context.Context, p *Process) error {
 func (c *endpointsCreate) endpoint(p *Process) (client.NewEndpoint, error) {
 	e := client.NewEndpoint{
 		URL: c.URL, Events: c.Events, Contract: c.Contract, Secret: c.Secret, Description: c.Description,
-		Metadata: c.Metadata, MaxInFlight: c.MaxInFlight,
+		Metadata: c.Metadata, Filter: c.Filter, MaxInFlight: c.MaxInFlight,
+	}
+	if len(c.OrderingFrom) > 0 {
+		e.Ordering = &client.Ordering{From: c.OrderingFrom}
 	}
 	if c.Inactive {
 		e.Active = new(false)
@@ -123,10 +131,15 @@ func (c *connection) show(p *Process, e client.Endpoint) error {
 	d.add("state", stateText(e))
 	d.add("since", showTime(e.StateSince))
 	d.add("description", e.Description)
+	d.add("filter", e.Filter)
+	if e.Ordering != nil {
+		d.add("ordered by", strings.Join(e.Ordering.From, ", "))
+	}
 	d.addAll("header", e.Headers)
 	d.addAll("metadata", e.Metadata)
 	d.add("max in flight", showNumber(e.MaxInFlight))
 	d.add("banner", e.Banner)
+	d.add("degraded until", showTime(e.DegradedUntil))
 	d.add("waiting", waitingText(e))
 	d.add("oldest due", showTime(e.OldestDue))
 	d.add("failures in a row", showNumber(e.Health.FailuresInRow))
@@ -136,6 +149,7 @@ func (c *connection) show(p *Process, e client.Endpoint) error {
 	for _, secret := range e.Secrets {
 		d.add("signs with", secretText(secret))
 	}
+	d.add("public keys", e.JWKSURL)
 	d.add("secret", e.Secret)
 	d.flush()
 	if e.Secret != "" {
@@ -209,17 +223,19 @@ func (c *endpointsGet) Run(ctx context.Context, p *Process) error {
 }
 
 type endpointsUpdate struct {
-	connection  `embed:""`
-	ID          string            `arg:"" help:"The endpoint's ID."`
-	URL         *string           `name:"url" placeholder:"URL" help:"Post to this URL from now on, also what waits."`
-	Events      []string          `name:"event" short:"e" placeholder:"PATTERN" help:"What it gets from now on, in place of what it got."`
-	Contract    *string           `name:"contract" placeholder:"NAME" help:"The contract of new deliveries."`
-	Description *string           `name:"description" placeholder:"TEXT" help:"For people."`
-	Headers     []string          `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"Set this header; 'NAME:' removes it."`
-	Metadata    map[string]string `name:"metadata" placeholder:"KEY=VALUE" help:"Set this member; KEY= removes it."`
-	MaxInFlight *int              `name:"max-in-flight" placeholder:"N" help:"The most requests at a time."`
-	Active      *bool             `name:"active" negatable:"" help:"Switch it on or off."`
-	IfVersion   int64             `name:"if-version" placeholder:"N" help:"Only if this is still its version."`
+	connection   `embed:""`
+	ID           string            `arg:"" help:"The endpoint's ID."`
+	URL          *string           `name:"url" placeholder:"URL" help:"Post to this URL from now on, also what waits."`
+	Events       []string          `name:"event" short:"e" placeholder:"PATTERN" help:"What it gets from now on, in place of what it got."`
+	Contract     *string           `name:"contract" placeholder:"NAME" help:"The contract of new deliveries."`
+	Description  *string           `name:"description" placeholder:"TEXT" help:"For people."`
+	Headers      []string          `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"Set this header; 'NAME:' removes it."`
+	Metadata     map[string]string `name:"metadata" placeholder:"KEY=VALUE" help:"Set this member; KEY= removes it."`
+	Filter       *string           `name:"filter" placeholder:"EXPR" help:"Only events that fulfil this CEL expression; '' takes the filter away."`
+	OrderingFrom []string          `name:"ordering-from" placeholder:"PATH" help:"Deliver strictly in order by the key at this path; none leaves it to the contract again."`
+	MaxInFlight  *int              `name:"max-in-flight" placeholder:"N" help:"The most requests at a time."`
+	Active       *bool             `name:"active" negatable:"" help:"Switch it on or off."`
+	IfVersion    int64             `name:"if-version" placeholder:"N" help:"Only if this is still its version."`
 }
 
 // Help implements kong.HelpProvider.
@@ -233,7 +249,13 @@ func (endpointsUpdate) Help() string {
 func (c *endpointsUpdate) Run(ctx context.Context, p *Process) error {
 	patch := client.EndpointPatch{
 		URL: c.URL, Events: c.Events, Contract: c.Contract, Description: c.Description,
-		MaxInFlight: c.MaxInFlight, Active: c.Active, IfVersion: c.IfVersion,
+		Filter: c.Filter, MaxInFlight: c.MaxInFlight, Active: c.Active, IfVersion: c.IfVersion,
+	}
+	switch {
+	case len(c.OrderingFrom) == 1 && c.OrderingFrom[0] == "none":
+		patch.Ordering = &client.Ordering{}
+	case len(c.OrderingFrom) > 0:
+		patch.Ordering = &client.Ordering{From: c.OrderingFrom}
 	}
 	for _, line := range c.Headers {
 		name, value, ok := splitHeader(line)
@@ -295,7 +317,7 @@ type endpointsPause struct {
 
 // Help implements kong.HelpProvider.
 func (endpointsPause) Help() string {
-	return `What waits is held and goes out, oldest first, when you resume.
+	return `What waits is held and goes out, oldest first, when you resume; where the contract says so, it is skipped.
 
     posthorn endpoints pause ep_01hw3`
 }
@@ -322,21 +344,88 @@ func (c *endpointsResume) Run(ctx context.Context, p *Process) error {
 
 type endpointsEnable struct {
 	connection `embed:""`
-	ID         string `arg:"" help:"The endpoint's ID."`
+	ID         string        `arg:"" help:"The endpoint's ID."`
+	Resume     client.Resume `name:"resume" enum:"backlog,now" default:"backlog" placeholder:"HOW" help:"backlog sends what came meanwhile, oldest first, as far as the contract held it; now skips it, where the contract allows that."`
 }
 
 // Help implements kong.HelpProvider.
 func (endpointsEnable) Help() string {
 	return `An endpoint that answered 410 is disabled. Mend the receiver first; what waited is then sent, oldest first.
 
-    posthorn endpoints enable ep_01hw3`
+    posthorn endpoints enable ep_01hw3
+    posthorn endpoints enable ep_01hw3 --resume now`
 }
 
 // Run enables an endpoint.
 func (c *endpointsEnable) Run(ctx context.Context, p *Process) error {
-	return c.change(p, func(api *client.Client) (client.Endpoint, error) {
-		return api.EnableEndpoint(ctx, c.ID, client.ResumeBacklog)
-	})
+	return c.change(p, func(api *client.Client) (client.Endpoint, error) { return api.EnableEndpoint(ctx, c.ID, c.Resume) })
+}
+
+type endpointsDisable struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The endpoint's ID."`
+	Reason     string `name:"reason" placeholder:"TEXT" help:"Why, in your own words; it goes into the audit trail."`
+}
+
+// Help implements kong.HelpProvider.
+func (endpointsDisable) Help() string {
+	return `Its owner reads that the platform's staff did it, and may enable it again.
+
+    posthorn endpoints disable ep_01hw3 --reason 'floods the receiver'`
+}
+
+// Run disables an endpoint.
+func (c *endpointsDisable) Run(ctx context.Context, p *Process) error {
+	return c.change(p, func(api *client.Client) (client.Endpoint, error) { return api.DisableEndpoint(ctx, c.ID, c.Reason) })
+}
+
+type endpointsTest struct {
+	connection `embed:""`
+	ID         string `arg:"" help:"The endpoint's ID."`
+}
+
+// Help implements kong.HelpProvider.
+func (endpointsTest) Help() string {
+	return `One try of the contract's test event; it counts for nothing. Exit code 1 unless the receiver took it.
+
+    posthorn endpoints test ep_01hw3`
+}
+
+// Run tests an endpoint.
+func (c *endpointsTest) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	result, err := api.TestEndpoint(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.showTest(p, result); err != nil {
+		return err
+	}
+	if result.Status != client.StatusDelivered {
+		return errors.New("the receiver did not take the test")
+	}
+	return nil
+}
+
+func (c *connection) showTest(p *Process, t client.TestResult) error {
+	if c.JSON {
+		return p.printJSON(t)
+	}
+	d := newDetails(p)
+	d.add("status", string(t.Status))
+	d.add("delivery", t.Delivery)
+	d.add("at", showTime(t.At))
+	d.add("answer", showNumber(t.StatusCode))
+	d.add("took", fmt.Sprintf("%g ms", t.DurationMS))
+	d.add("failure", string(t.FailureKind))
+	d.add("error", t.Error)
+	d.add("address", t.Address)
+	d.add("response", t.Response)
+	d.flush()
+	return nil
 }
 
 type endpointsRotate struct {
