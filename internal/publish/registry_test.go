@@ -34,7 +34,9 @@ type promises struct {
 	named    map[string]*contract.Contract
 }
 
-func (p *promises) Current(name string) (*contract.Contract, string) { return p.named[name], p.revision }
+func (p *promises) Current(name string) (*contract.Contract, string) {
+	return p.named[name], p.revision
+}
 
 // builtins are the contracts of the program.
 func builtins() *promises {
