@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
@@ -32,7 +31,7 @@ func (d *Dispatcher) Apply(ch store.Change) {
 	for _, ref := range ch.Erased {
 		d.erase(ref, now)
 	}
-	d.offerAll(ch.Accepted, now)
+	d.offerAll(ch.Accepted, true, now)
 	d.dispatch(now)
 }
 
@@ -46,16 +45,32 @@ func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
 		d.review(l, now)
 		return
 	}
-	wasOn := l.endpoint.On()
-	l.endpoint = e
+	was := l.endpoint
+	moved := was.URL != e.URL
+	if moved || !e.On() || len(e.Skips) > len(was.Skips) {
+		d.withdraw(l)
+	}
+	l.endpoint, l.standing.On = e, e.On()
 	l.epoch.Add(1)
 	switch {
-	case wasOn && !e.On():
+	case was.On() && !e.On():
 		d.vacate(l, func(it *item) bool { return it.work.Trigger == contract.TriggerTest })
 		l.distrust()
-	case !wasOn && e.On():
+	case !was.On() && e.On():
 		l.distrust()
 		l.readAt, l.restUntil, l.rests = time.Time{}, time.Time{}, 0
+		l.pace, l.standing = firstPace, standingOf(e)
+		d.letProbeOut(l)
+	case len(e.Skips) > 0:
+		d.vacate(l, func(it *item) bool { return !l.skips(&it.work) })
+	}
+	if was.CatchingUp != e.CatchingUp {
+		l.distrust()
+		l.readAt = time.Time{}
+	}
+	if moved {
+		d.unhold(l)
+		d.letProbeOut(l)
 	}
 	d.review(l, now)
 }
@@ -66,13 +81,17 @@ func (d *Dispatcher) remove(key webhook.EndpointKey) {
 	if l == nil {
 		return
 	}
+	d.withdraw(l)
+	if len(d.gates) > 0 {
+		if g := d.gates[l.gateKeys().own]; g != nil {
+			d.dropGate(g) // nobody has this key any more
+		}
+	}
 	delete(d.lanes, key)
 	l.deleted = true
 	l.epoch.Add(1)
 	d.vacate(l, func(*item) bool { return false })
-	if l.alarm >= 0 {
-		heap.Remove(&d.alarms, l.alarm)
-	}
+	d.setAlarm(&l.alarm, time.Time{})
 }
 
 // cancel keeps a delivery that a caller ended from going out.
@@ -80,8 +99,10 @@ func (d *Dispatcher) cancel(ref webhook.Ref, now time.Time) {
 	for _, r := range d.active {
 		r.moved = append(r.moved, ref)
 	}
+	d.lostProbe(ref)
 	it := d.out[ref]
 	if it == nil {
+		d.untell(ref)
 		d.revoked.add(ref, now)
 		return
 	}
@@ -90,6 +111,7 @@ func (d *Dispatcher) cancel(ref webhook.Ref, now time.Time) {
 		it.lane.epoch.Add(1)
 		return
 	}
+	d.untell(ref)
 	d.expel(it)
 }
 

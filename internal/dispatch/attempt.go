@@ -60,6 +60,9 @@ func (d *Dispatcher) run(f *flight) {
 	case contract.EndExpired:
 		f.how = howExpired
 		return
+	case joinLine:
+		f.how = howJoined
+		return
 	case contract.Try, contract.Drop, contract.Hold, contract.WaitForTime:
 	}
 	if !d.load(f) {
@@ -112,6 +115,9 @@ func (d *Dispatcher) still(f *flight) bool {
 	if f.it.canceled || l.barred > 0 || d.before(f.contract, l, &f.it.work, d.now()) != contract.Try {
 		return false
 	}
+	if f.role == roleNone && d.gateOf(l, f.contract) != nil {
+		return false
+	}
 	f.endpoint, f.epoch = l.endpoint, l.epoch.Load()
 	return true
 }
@@ -161,6 +167,8 @@ func (d *Dispatcher) land(f *flight, seat chan *flight) (next *flight, parks, wr
 	now := d.now()
 	l := f.lane
 	d.takeDown(f)
+	concluded := d.conclude(f, now)
+	d.leaveGate(f, concluded, now)
 	writes = d.disposeOf(f, now)
 	d.review(l, now)
 	if d.starved != nil {
@@ -190,12 +198,60 @@ func (d *Dispatcher) takeDown(f *flight) {
 	f.state = f.lane.endpoint.State
 }
 
+// conclude asks the contract what a try's outcome means, before anything else of
+// the lane starts: what it does to the lane and to its gate is true at once. An
+// outcome whose fault was ours is none.
+func (d *Dispatcher) conclude(f *flight, now time.Time) bool {
+	o := &f.outcome
+	if f.how != howTried || o.Fault == webhook.FaultShutdown || o.Fault == webhook.FaultHandles {
+		return false
+	}
+	a := contract.Answer{Kind: o.Kind, StatusCode: o.StatusCode, RetryAfter: o.RetryAfter}
+	if o.Fault != webhook.FaultNone && a.Kind == contract.KindNone {
+		a.Kind = contract.KindNetwork
+	}
+	if a.Kind != contract.KindNone {
+		f.record.Now = d.cfg.Clock.Wall()
+	}
+	f.dec = d.after(f, a)
+	f.nextAt = d.nextAt(f.dec, now)
+	d.moveGate(f, a, now)
+	if f.it.work.Trigger != contract.TriggerTest {
+		f.lane.adapt(a.Kind == contract.KindNone)
+	}
+	d.foresee(f)
+	return true
+}
+
+// foresee keeps the lane from starting anything until the outcome is written, if
+// that will switch the endpoint off. The store decides; this only sees it coming.
+func (d *Dispatcher) foresee(f *flight) {
+	l := f.lane
+	off := f.dec.Disable
+	if f.contract != nil && f.dec.Health && f.outcome.Fault == webhook.FaultNone {
+		delivered := f.dec.Status == contract.StatusDelivered
+		switch {
+		case delivered:
+			l.standing.FailuresInRow, l.standing.FirstFailureAt = 0, time.Time{}
+		default:
+			turn := f.contract.Judge(l.standing, false, f.record.Now, d.cfg.TimeLapse)
+			l.standing = turn.After
+			off = off || turn.Became == contract.BecamePaused || turn.Became == contract.BecameDisabled
+		}
+	}
+	if off {
+		f.bars = true
+		l.barred++
+		l.epoch.Add(1)
+	}
+}
+
 // disposeOf tells whether a flight has an outcome to write. Faults of our own are
 // no attempt: the delivery goes back to its place and the lane rests (N18 bounds
 // the rest), or the store keeps it for the next process.
 func (d *Dispatcher) disposeOf(f *flight, now time.Time) (writes bool) {
 	switch f.how {
-	case howMissing, howExpired, howInterrupted:
+	case howMissing, howExpired, howInterrupted, howJoined:
 		return d.holds(f)
 	case howWithdrawn:
 		f.lane.distrust()
@@ -246,6 +302,6 @@ func (d *Dispatcher) putBack(f *flight, now time.Time) {
 	}
 	f.it = nil
 	it.place = placeWindow
-	l.window.insert(it)
+	d.enqueue(l, it)
 	d.ground(f)
 }

@@ -148,8 +148,22 @@ type Dispatcher struct {
 	// rewrites are outcomes whose write went wrong and is repeated later.
 	rewrites map[*flight]*time.Timer
 
+	// gates are the closed ones, probes finds them by their probe. owedGates are
+	// moves that a superseded outcome did not write. dueProbes are looked at with
+	// the next pick, probeReads wait for their delivery to be read.
+	gates                 map[webhook.GateKey]*gate
+	probes                map[webhook.Ref]*gate
+	owedGates             map[webhook.GateKey]struct{}
+	dueProbes, probeReads []*gate
+
+	waiters waiters
+
 	freeItems   []*item
 	freeFlights []*flight
+
+	// gateWrites is held while a gate's present state is put into a record and the
+	// record into the store's queue. It is taken before mu.
+	gateWrites sync.Mutex
 
 	settleMu sync.Mutex
 	settling bool
@@ -160,12 +174,15 @@ type Dispatcher struct {
 // New makes a dispatcher that does nothing until Start.
 func New(cfg Config) *Dispatcher {
 	d := &Dispatcher{
-		cfg:      cfg.withDefaults(),
-		lanes:    map[webhook.EndpointKey]*lane{},
-		out:      map[webhook.Ref]*item{},
-		rewrites: map[*flight]*time.Timer{},
-		started:  make(chan struct{}),
-		idle:     make(chan struct{}),
+		cfg:       cfg.withDefaults(),
+		lanes:     map[webhook.EndpointKey]*lane{},
+		out:       map[webhook.Ref]*item{},
+		rewrites:  map[*flight]*time.Timer{},
+		gates:     map[webhook.GateKey]*gate{},
+		probes:    map[webhook.Ref]*gate{},
+		owedGates: map[webhook.GateKey]struct{}{},
+		started:   make(chan struct{}),
+		idle:      make(chan struct{}),
 	}
 	d.ready.flag = func(l *lane) *bool { return &l.inReady }
 	d.readQueue.flag = func(l *lane) *bool { return &l.inReads }

@@ -148,7 +148,7 @@ func TestFault_B50_ReceiverThatNeverAnswers(t *testing.T) {
 		r.endpoint(1)
 		r.recv.set(hang)
 		r.start()
-		works := r.publish(100, 1)
+		works := r.publish(firstPace, 1)
 		for range 10 {
 			time.Sleep(5 * time.Second)
 			began := time.Now()
@@ -174,7 +174,7 @@ func TestFault_B50_ReceiverThatNeverAnswers(t *testing.T) {
 		r.kill()
 		r.start()
 		time.Sleep(time.Second)
-		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: 100})
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: firstPace})
 	})
 }
 

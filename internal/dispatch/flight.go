@@ -18,6 +18,7 @@ const (
 	howWithdrawn              // the lane changed before the attempt began
 	howUnread                 // the payload could not be read: our own fault
 	howInterrupted            // cut by the end of the process
+	howJoined                 // no try: it takes its place in the line of its key
 )
 
 // flight is a delivery that uses one of the node's slots, from the moment it is
@@ -38,6 +39,15 @@ type flight struct {
 
 	how     how
 	outcome webhook.Outcome
+	// dec is what the contract says of the outcome, nextAt when the next try is.
+	dec    contract.Decision
+	nextAt time.Time
+	// gate and role: it goes out although the gate is closed. moves: its record
+	// bears how the gate gateKey is.
+	gate    *gate
+	role    gateRole
+	moves   bool
+	gateKey webhook.GateKey
 	// The endpoint as it stood right after the try.
 	state   webhook.EndpointState
 	deleted bool
@@ -49,8 +59,10 @@ type flight struct {
 	// marked is a restart's leftover, not an attempt of this process.
 	marked bool
 
-	// done is made once and given to each Record; result and err are what it got.
+	// done and raise are made once and given to each Record; result and err are
+	// what done got.
 	done   func(store.RecordResult, error)
+	raise  func(string, *webhook.Endpoint) (store.AcceptParams, bool)
 	result store.RecordResult
 	err    error
 	writes int // writes that went wrong so far
@@ -70,6 +82,9 @@ func (d *Dispatcher) newFlight() *flight {
 	}
 	f := &flight{}
 	f.done = func(result store.RecordResult, err error) { d.settled(f, result, err) }
+	f.raise = func(eventType string, after *webhook.Endpoint) (store.AcceptParams, bool) {
+		return d.raiseAbout(f, eventType, after)
+	}
 	return f
 }
 
@@ -89,7 +104,7 @@ func (d *Dispatcher) ground(f *flight) {
 		d.expel(f.it)
 		d.recycle(f.it)
 	}
-	*f = flight{done: f.done}
+	*f = flight{done: f.done, raise: f.raise}
 	if len(d.freeFlights) < d.cfg.Slots {
 		d.freeFlights = append(d.freeFlights, f)
 	}

@@ -21,11 +21,7 @@ const poison = 3
 // judge makes the record of a flight: what the contract says of its outcome.
 func (d *Dispatcher) judge(f *flight) {
 	w := &f.it.work
-	f.record = store.RecordParams{
-		Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint,
-		Round: w.Round, Attempts: w.Attempts,
-		Now: d.cfg.Clock.Wall(),
-	}
+	f.record = d.newRecord(f)
 	switch f.how {
 	case howMissing:
 		f.record.Status, f.record.Reason = contract.StatusFailed, webhook.WhyEventMissing
@@ -39,8 +35,30 @@ func (d *Dispatcher) judge(f *flight) {
 		d.waitAgain(f)
 	case howTried:
 		d.logTry(f)
-		d.decide(f)
+		d.apply(f, f.dec)
+		if f.outcome.Fault != webhook.FaultNone {
+			// A request that could not be put together (FaultPrepare: a stored row is
+			// bad, B84) is a failed try by the schedule, which leaves time to mend the
+			// row, but says nothing about the endpoint's health.
+			f.record.Counts = false
+		}
+	case howJoined:
+		f.record.Join, f.record.Status, f.record.NextAt = true, contract.StatusPending, d.now()
 	case howWithdrawn, howUnread: // these write nothing
+	}
+}
+
+// newRecord is what every record of a flight has.
+func (d *Dispatcher) newRecord(f *flight) store.RecordParams {
+	w, now := &f.it.work, f.record.Now
+	if now.IsZero() {
+		now = d.cfg.Clock.Wall()
+	}
+	return store.RecordParams{
+		Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint,
+		Round: w.Round, Attempts: w.Attempts,
+		Contract: f.contract, Lapse: d.cfg.TimeLapse, Raise: f.raise,
+		Now: now,
 	}
 }
 
@@ -65,22 +83,6 @@ func (d *Dispatcher) waitAgain(f *flight) {
 	f.record.NextAt = d.now()
 }
 
-// decide applies the contract to a try. A request that could not be put together
-// (FaultPrepare: a stored row is bad, B84) is a failed try by the schedule, which
-// leaves time to mend the row, but says nothing about the endpoint's health.
-func (d *Dispatcher) decide(f *flight) {
-	o := &f.outcome
-	kind := o.Kind
-	if o.Fault != webhook.FaultNone && kind == contract.KindNone {
-		kind = contract.KindNetwork
-	}
-	dec := d.after(f, contract.Answer{Kind: kind, StatusCode: o.StatusCode, RetryAfter: o.RetryAfter})
-	d.apply(f, dec)
-	if o.Fault != webhook.FaultNone {
-		f.record.Counts = false
-	}
-}
-
 // after asks the contract's rules after a try. Without a contract there is no
 // schedule: the delivery ends.
 func (d *Dispatcher) after(f *flight, a contract.Answer) contract.Decision {
@@ -88,7 +90,7 @@ func (d *Dispatcher) after(f *flight, a contract.Answer) contract.Decision {
 		return contract.Decision{Status: contract.StatusFailed, Ending: contract.ByStop, Kind: a.Kind, Counted: true}
 	}
 	return f.contract.After(contract.Tried{
-		Terms:  contract.Terms{Trigger: f.it.work.Trigger},
+		Terms:  termsOf(&f.it.work),
 		Try:    f.it.work.Attempts + 1,
 		Answer: a,
 		// The endpoint as it is after the try.
@@ -98,21 +100,29 @@ func (d *Dispatcher) after(f *flight, a contract.Answer) contract.Decision {
 	}, d.cfg.Random())
 }
 
+func termsOf(w *store.Work) contract.Terms {
+	return contract.Terms{Trigger: w.Trigger, Degraded: w.Degraded, Once: w.Once}
+}
+
+// nextAt is when a delivery that still waits is tried next.
+func (d *Dispatcher) nextAt(dec contract.Decision, now time.Time) time.Time {
+	if dec.Ending == contract.ByRetry {
+		return now.Add(d.lapse(dec.Wait))
+	}
+	return now
+}
+
 // apply writes a decision into the record.
 func (d *Dispatcher) apply(f *flight, dec contract.Decision) {
 	r := &f.record
 	r.Status, r.Reason, r.FailureKind = dec.Status, f.reason(dec.Ending), dec.Kind
-	r.Contract, r.Counts, r.Lapse = f.contract, dec.Health && f.contract != nil, d.cfg.TimeLapse
+	r.Counts = dec.Health && f.contract != nil
 	f.attempt.Counted, f.attempt.FailureKind = dec.Counted, dec.Kind
 	if dec.Status == contract.StatusPending {
-		r.NextAt = d.now()
-		if dec.Ending == contract.ByRetry {
-			r.NextAt = r.NextAt.Add(d.lapse(dec.Wait))
-		}
+		r.NextAt = f.nextAt
 	}
 	if dec.Disable {
 		r.Disable = webhook.ReasonGone
-		d.bar(f)
 	}
 	d.emit(f, dec)
 }
@@ -140,75 +150,74 @@ func (f *flight) reason(e contract.Ending) webhook.Reason {
 	return webhook.WhyNone
 }
 
-// bar keeps the lane from starting anything until the disabling is committed.
-func (d *Dispatcher) bar(f *flight) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f.bars = true
-	f.lane.barred++
-	f.lane.epoch.Add(1)
-}
-
-// notice is the data of an operational event about a delivery (N19): IDs and
-// facts, nothing of the payload.
+// notice is the data of an operational event about a delivery, or about the
+// endpoint that its try has changed (N19): IDs and facts, nothing of the payload.
 type notice struct {
 	Endpoint string `json:"endpoint"`
-	// State and StateReason are the endpoint's; only in endpoint.disabled.
+	// State and StateReason are the endpoint's; only in endpoint.*.
 	State       webhook.EndpointState `json:"state,omitempty"`
 	StateReason webhook.StateReason   `json:"state_reason,omitempty"`
 	Delivery    string                `json:"delivery"`
 	Event       string                `json:"event"`
 	Type        string                `json:"type"`
 	Attempts    int                   `json:"attempts"`
-	FailureKind contract.FailureKind  `json:"failure_kind"`
+	// FailureKind is left out after a success.
+	FailureKind contract.FailureKind `json:"failure_kind,omitempty"`
 	// StatusCode is null when no complete headers came.
 	StatusCode *int `json:"status_code"`
 }
 
-// emit adds the operational events that a decision raises. Deliveries of such
-// events raise none.
-func (d *Dispatcher) emit(f *flight, dec contract.Decision) {
+// noticeOf tells of a flight as it is recorded.
+func noticeOf(f *flight) notice {
 	w := &f.it.work
-	if (len(dec.Emit) == 0 && !dec.Disable) || webhook.Operational(w.Type) {
-		return
-	}
 	n := notice{
 		Endpoint: f.endpoint.ID, Delivery: w.DeliveryID, Event: w.EventID, Type: w.Type,
-		Attempts: w.Attempts, FailureKind: dec.Kind,
+		Attempts: w.Attempts, FailureKind: f.record.FailureKind,
 	}
-	if dec.Counted {
+	if f.attempt.Counted {
 		n.Attempts++
 	}
 	if code := f.attempt.StatusCode; code != 0 {
 		n.StatusCode = &code
 	}
-	for _, eventType := range dec.Emit {
-		d.raise(f, eventType, n)
+	return n
+}
+
+// emit adds the operational events that a decision raises about the delivery.
+// Deliveries of such events raise none.
+func (d *Dispatcher) emit(f *flight, dec contract.Decision) {
+	if len(dec.Emit) == 0 || webhook.Operational(f.it.work.Type) {
+		return
 	}
-	if dec.Disable {
-		n.State, n.StateReason = webhook.EndpointDisabled, webhook.ReasonGone
-		d.raise(f, webhook.TypeEndpointDisabled, n)
+	for _, eventType := range dec.Emit {
+		if p, ok := d.operational(f, eventType, noticeOf(f)); ok {
+			f.record.Emit = append(f.record.Emit, p)
+		}
 	}
 }
 
-func (d *Dispatcher) raise(f *flight, eventType string, n notice) {
+// raiseAbout makes an operational event about the endpoint, as the store has left
+// it; the store asks for it inside its commit. The flight does not change then.
+func (d *Dispatcher) raiseAbout(f *flight, eventType string, after *webhook.Endpoint) (store.AcceptParams, bool) {
+	if webhook.Operational(f.it.work.Type) {
+		return store.AcceptParams{}, false
+	}
+	n := noticeOf(f)
+	n.State, n.StateReason = after.State, after.StateReason
+	return d.operational(f, eventType, n)
+}
+
+func (d *Dispatcher) operational(f *flight, eventType string, n notice) (store.AcceptParams, bool) {
 	data, err := json.Marshal(n)
 	if err != nil {
-		return // strings and numbers always marshal
+		return store.AcceptParams{}, false // strings and numbers always marshal
 	}
 	p := store.AcceptParams{
 		Tenant: f.it.work.Tenant, Type: eventType, Data: data,
 		ContentType: "application/json", Now: f.record.Now, Ready: d.now(),
 	}
 	d.cfg.Match(&p)
-	f.record.Emit = append(f.record.Emit, p)
-}
-
-// rematch finds the targets of a record's events anew (N2).
-func (d *Dispatcher) rematch(f *flight) {
-	for i := range f.record.Emit {
-		d.cfg.Match(&f.record.Emit[i])
-	}
+	return p, true
 }
 
 // judgeLost makes the record of an attempt whose end was lost with its process
@@ -216,12 +225,9 @@ func (d *Dispatcher) rematch(f *flight) {
 // failure by the contract, since the delivery itself may be what kills.
 func (d *Dispatcher) judgeLost(f *flight, m store.Mark) {
 	w := &f.it.work
-	f.record = store.RecordParams{
-		Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint,
-		Round: m.Round, Attempts: m.Attempts,
-		Attempt: &f.attempt, Interrupted: w.Interrupted + 1,
-		Now: d.cfg.Clock.Wall(),
-	}
+	f.record = d.newRecord(f)
+	f.record.Round, f.record.Attempts = m.Round, m.Attempts
+	f.record.Attempt, f.record.Interrupted = &f.attempt, w.Interrupted+1
 	f.attempt = webhook.Attempt{Round: m.Round, Try: m.Try, At: m.At.UTC().Truncate(time.Millisecond), Error: textLost}
 	if f.deleted {
 		f.record.Status, f.record.Reason = contract.StatusCanceled, webhook.WhyEndpointDeleted
@@ -231,6 +237,7 @@ func (d *Dispatcher) judgeLost(f *flight, m store.Mark) {
 		dec := d.after(f, contract.Answer{Kind: contract.KindNetwork})
 		if dec.Ending != contract.ByPause {
 			f.record.Interrupted = 0
+			f.nextAt = d.nextAt(dec, d.now())
 			d.apply(f, dec)
 			return
 		}

@@ -45,13 +45,20 @@ type lane struct {
 
 	restUntil time.Time // no attempt before: our own fault, not the endpoint's
 	rests     int
-	// barred counts outcomes on their way to the store that disable the endpoint.
+	// barred counts outcomes on their way to the store that switch the endpoint
+	// off.
 	barred  int
 	starved bool
+	// held is the gate that the head of the window stands before; nil for none.
+	held *gate
+	keys *gateKeys
+	// pace is the adaptive limit (N18).
+	pace int
+	// standing is the endpoint's health as far as this process has seen it.
+	standing contract.Standing
 
 	inReady, inReads bool
-	wakeAt           time.Time
-	alarm            int // index in the heap, -1 outside
+	alarm            alarm
 
 	// The last contract that was looked up, since a lane rarely has two.
 	contractName, contractRevision string
@@ -59,15 +66,59 @@ type lane struct {
 }
 
 func newLane(e *webhook.Endpoint) *lane {
-	return &lane{key: e.Key, endpoint: e, alarm: -1}
+	l := &lane{key: e.Key, endpoint: e, pace: firstPace, standing: standingOf(e)}
+	l.alarm.lane = l
+	return l
 }
 
-// limit is how many requests may be under way at once.
-func (l *lane) limit() int {
+// firstPace is the adaptive limit of a lane that nothing is known of.
+const firstPace = 8
+
+// most is how many requests may be under way at once, however well all goes.
+func (l *lane) most() int {
 	if l.endpoint.MaxInFlight <= 0 {
 		return webhook.DefaultMaxInFlight
 	}
 	return l.endpoint.MaxInFlight
+}
+
+// limit is how many requests may be under way at once now.
+func (l *lane) limit() int { return min(l.pace, l.most()) }
+
+// adapt doubles the limit after a success and halves it after a failure (N18): a
+// receiver that is down meets one request at a time, one that is back no herd.
+func (l *lane) adapt(delivered bool) {
+	switch {
+	case !delivered:
+		l.pace = max(l.pace/2, 1)
+	case l.pace < l.most():
+		l.pace *= 2
+	}
+}
+
+func standingOf(e *webhook.Endpoint) contract.Standing {
+	h := &e.Health
+	return contract.Standing{
+		On: e.On(), FailuresInRow: h.FailuresInRow, FirstFailureAt: h.FirstFailureAt,
+		LastSuccessAt: h.LastSuccessAt, LastAttemptAt: h.LastAttemptAt, DegradedUntil: h.DegradedUntil,
+	}
+}
+
+// skips tells whether a mark on the endpoint ends a delivery (N17).
+func (l *lane) skips(w *store.Work) bool {
+	if len(l.endpoint.Skips) == 0 || w.Trigger == contract.TriggerTest {
+		return false
+	}
+	_, skipped := l.endpoint.Skipped(seatOf(w))
+	return skipped
+}
+
+// seatOf is a delivery's place in the order of queueing.
+func seatOf(w *store.Work) webhook.Ref {
+	if w.Seat == 0 {
+		return w.Ref
+	}
+	return w.Seat
 }
 
 // on tells whether the lane's deliveries may go out; tests pass even if not.
@@ -78,8 +129,10 @@ func (l *lane) startable(now time.Time) bool {
 	switch {
 	case l.deleted, l.barred > 0, l.starved, l.window.len() == 0, l.onWire >= l.limit(), now.Before(l.restUntil):
 		return false
+	case !l.endpoint.On() && l.window.first().work.Trigger != contract.TriggerTest:
+		return false
 	default:
-		return l.endpoint.On() || l.window.first().work.Trigger == contract.TriggerTest
+		return l.held == nil || (l.window.first().passes && !l.held.passing)
 	}
 }
 

@@ -11,7 +11,10 @@ import (
 )
 
 const (
-	mostReaders    = 4
+	mostReaders = 4
+	// jobGap is the wait before a lane is read again whose rows are being brought
+	// into order, or marked, by the store (N17).
+	jobGap         = 20 * time.Millisecond
 	mostReadBack   = 5 * time.Second
 	firstReadBack  = 100 * time.Millisecond
 	mostWindowData = 64 << 10 // larger payloads are read when sent
@@ -21,6 +24,9 @@ const (
 type read struct {
 	lane   *lane
 	params store.WindowParams
+	// gate is set for the reading of its probe in place of a window.
+	gate  *gate
+	probe webhook.Ref
 	// moved are deliveries whose state was committed after the read began: what
 	// the read says of them may be old (N10).
 	moved []webhook.Ref
@@ -33,7 +39,7 @@ func (d *Dispatcher) startReaders() {
 	if d.phase != phaseRunning || d.shut {
 		return
 	}
-	for n := d.readQueue.len(); n > 0 && d.readers < mostReaders; n-- {
+	for n := d.readQueue.len() + len(d.probeReads); n > 0 && d.readers < mostReaders; n-- {
 		d.readers++
 		go d.readLoop()
 	}
@@ -41,6 +47,11 @@ func (d *Dispatcher) startReaders() {
 
 func (d *Dispatcher) readLoop() {
 	for r := d.nextRead(); r != nil; r = d.nextRead() {
+		if r.gate != nil {
+			w, found, err := d.cfg.Store.LoadWork(d.reads, r.probe)
+			d.absorbProbe(r, w, found, err)
+			continue
+		}
 		w, err := d.cfg.Store.ReadWindow(d.reads, r.params)
 		d.absorb(r, w, err)
 	}
@@ -51,6 +62,9 @@ func (d *Dispatcher) nextRead() *read {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.phase == phaseRunning && !d.shut {
+		if r := d.nextProbeRead(); r != nil {
+			return r
+		}
 		l := d.readQueue.pop()
 		if l == nil {
 			break
@@ -96,7 +110,7 @@ func (d *Dispatcher) absorb(r *read, w store.Window, err error) {
 		d.dropPending(l)
 	default:
 		l.readFails = 0
-		d.merge(r, w)
+		d.merge(r, w, now)
 	}
 	d.review(l, now)
 	d.dispatch(now)
@@ -104,7 +118,7 @@ func (d *Dispatcher) absorb(r *read, w store.Window, err error) {
 
 // merge is N10 and N11: rows that memory has, or that moved on meanwhile, are
 // left out; fresh ones follow the backlog only if all of it is here now.
-func (d *Dispatcher) merge(r *read, w store.Window) {
+func (d *Dispatcher) merge(r *read, w store.Window, now time.Time) {
 	l, before := r.lane, len(d.out)
 	slices.Sort(r.moved)
 	for i := range w.Work {
@@ -115,17 +129,20 @@ func (d *Dispatcher) merge(r *read, w store.Window) {
 		}
 		it := d.out[row.Ref]
 		switch {
+		case it == nil && (l.skips(row) || store.IsParked(row.Due)):
 		case it == nil:
-			l.window.insert(d.admit(l, row, placeWindow))
+			d.enqueue(l, d.take(l, row, placeWindow, now))
 		case it.place == placePending:
 			it.place = placeWindow
-			l.window.insert(it)
+			d.enqueue(l, it)
 		}
 	}
 	l.backlog = !w.Complete
 	if !w.Complete {
 		if len(d.out) > before {
 			l.readAt = time.Time{} // a backlog is read as fast as it is sent
+		} else {
+			l.readAt = now.Add(jobGap) // what a job of the store has in hand
 		}
 		if n := len(w.Work); n > 0 {
 			l.nextDue = w.Work[n-1].Due // the rest is due no earlier
@@ -136,7 +153,7 @@ func (d *Dispatcher) merge(r *read, w store.Window) {
 	for _, it := range l.pending {
 		if it.place == placePending {
 			it.place = placeWindow
-			l.window.insert(it) // a canceled one is left out when its turn comes
+			d.enqueue(l, it) // a canceled one is left out when its turn comes
 		}
 	}
 	l.pending = nil

@@ -33,6 +33,11 @@ func (d *Dispatcher) waitForMark(f *flight) bool {
 }
 
 func (d *Dispatcher) submit(f *flight) {
+	if f.moves {
+		d.gateWrites.Lock()
+		defer d.gateWrites.Unlock()
+		f.record.Gate = d.gateMove(f.gateKey)
+	}
 	d.cfg.Store.Record(f.record, f.done)
 }
 
@@ -105,12 +110,6 @@ func (d *Dispatcher) settleOne(f *flight, now time.Time) error {
 		d.unwritten++
 		d.ground(f)
 		return nil
-	case errors.Is(err, store.ErrStale) && len(f.record.Emit) > 0:
-		go func() {
-			d.rematch(f)
-			d.submit(f)
-		}()
-		return nil
 	case errors.Is(err, store.ErrUnknown):
 		// It may stand, with events that were never handed over (N1). Writing it
 		// again is safe: the guard turns a second one away.
@@ -157,15 +156,22 @@ func (d *Dispatcher) doubt(f *flight, now time.Time) {
 
 // finish takes a written outcome out of the out-set (N10).
 func (d *Dispatcher) finish(f *flight, now time.Time) {
-	l := f.lane
-	if l.reading != nil {
-		l.reading.moved = append(l.reading.moved, f.it.work.Ref)
+	l, ref := f.lane, f.it.work.Ref
+	for _, r := range d.active {
+		if r.lane == l {
+			r.moved = append(r.moved, ref)
+		}
 	}
+	d.tell(f)
 	switch {
 	case !f.result.Applied && !f.result.Absorbed:
 		// The delivery moved on without us; it may be due again, unseen because
 		// it stood in the out-set.
 		l.distrust()
+		if f.moves {
+			d.owedGates[f.gateKey] = struct{}{}
+		}
+		d.lostProbe(ref)
 	case f.record.Status == contract.StatusPending:
 		l.expect(f.record.NextAt)
 	}

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
@@ -38,7 +37,7 @@ func (d *Dispatcher) review(l *lane, now time.Time) {
 	if l.window.len() > 0 && now.Before(l.restUntil) {
 		wake = earlier(wake, l.restUntil)
 	}
-	d.setAlarm(l, wake)
+	d.setAlarm(&l.alarm, wake)
 }
 
 // dispatch starts what can start: attempts and reads.
@@ -54,8 +53,16 @@ func (d *Dispatcher) dispatch(now time.Time) {
 // ends without a try needs a slot too, until that is written.
 func (d *Dispatcher) pick(now time.Time) *flight {
 	for d.phase == phaseRunning && !d.shut && d.inFlight < d.cfg.Slots {
+		if len(d.dueProbes) > 0 {
+			if f := d.pickProbe(now); f != nil {
+				return f
+			}
+		}
 		l := d.ready.pop()
 		if l == nil {
+			if len(d.dueProbes) > 0 {
+				continue
+			}
 			return nil
 		}
 		if !l.startable(now) {
@@ -70,6 +77,10 @@ func (d *Dispatcher) pick(now time.Time) *flight {
 	return nil
 }
 
+// joinLine is the turn of a delivery that takes its place in the line of its key
+// now (N15): a verdict of the lane's own, which no contract gives.
+const joinLine contract.Verdict = "join"
+
 // takeHead asks the rules before a try about the head of a startable lane.
 func (d *Dispatcher) takeHead(l *lane, now time.Time) *flight {
 	it := l.window.first()
@@ -81,12 +92,18 @@ func (d *Dispatcher) takeHead(l *lane, now time.Time) *flight {
 	c := d.contractFor(l, &it.work)
 	switch verdict := d.before(c, l, &it.work, now); verdict {
 	case contract.Try:
-		if d.starve(l, it) {
+		if it.work.Joins {
+			return d.launch(l, l.window.pop(), c, joinLine, now)
+		}
+		g, role, held := d.askGate(l, c, it, now)
+		if held || d.starve(l, it) {
 			return nil
 		}
-		return d.launch(l, c, verdict, now)
+		f := d.launch(l, l.window.pop(), c, verdict, now)
+		f.enter(g, role)
+		return f
 	case contract.EndMissing, contract.EndExpired:
-		return d.launch(l, c, verdict, now)
+		return d.launch(l, l.window.pop(), c, verdict, now)
 	case contract.WaitForTime:
 		l.expect(it.work.Due)
 	case contract.Hold:
@@ -109,19 +126,23 @@ func (d *Dispatcher) before(c *contract.Contract, l *lane, w *store.Work, now ti
 	if !expires.IsZero() {
 		expires = d.cfg.Clock.OnDueClock(expires) // a caller's wall time (N20)
 	}
-	return c.Before(contract.Facts{
+	verdict := c.Before(contract.Facts{
 		Trigger:         w.Trigger,
 		EndpointDeleted: l.deleted,
 		EndpointOn:      l.on(),
 		EventGone:       w.Erased,
+		Skipped:         l.skips(w),
 		Due:             w.Due,
 		ExpiresAt:       expires,
 	}, now)
+	if verdict == contract.Try && !l.on() && !c.Test.WhileOff {
+		return contract.Hold // a test that does not pass
+	}
+	return verdict
 }
 
-// launch moves the head of a lane into flight.
-func (d *Dispatcher) launch(l *lane, c *contract.Contract, verdict contract.Verdict, now time.Time) *flight {
-	it := l.window.pop()
+// launch puts a delivery that was taken out of its lane's window into flight.
+func (d *Dispatcher) launch(l *lane, it *item, c *contract.Contract, verdict contract.Verdict, now time.Time) *flight {
 	it.place = placeFlight
 	f := d.newFlight()
 	f.it, f.lane, f.endpoint, f.contract = it, l, l.endpoint, c
@@ -161,86 +182,4 @@ func (d *Dispatcher) feed(now time.Time) {
 		l.starved = false
 		d.review(l, now)
 	}
-}
-
-// alarms is a heap of lanes by the time at which they must be reviewed.
-type alarms []*lane
-
-func (a alarms) Len() int           { return len(a) }
-func (a alarms) Less(i, j int) bool { return a[i].wakeAt.Before(a[j].wakeAt) }
-func (a alarms) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].alarm, a[j].alarm = i, j
-}
-
-// Push implements heap.Interface.
-func (a *alarms) Push(x any) {
-	l := x.(*lane)
-	l.alarm = len(*a)
-	*a = append(*a, l)
-}
-
-// Pop implements heap.Interface.
-func (a *alarms) Pop() any {
-	last := len(*a) - 1
-	l := (*a)[last]
-	(*a)[last] = nil
-	*a = (*a)[:last]
-	l.alarm = -1
-	return l
-}
-
-// setAlarm plans a lane's review; zero plans none.
-func (d *Dispatcher) setAlarm(l *lane, at time.Time) {
-	switch {
-	case at.IsZero():
-		if l.alarm >= 0 {
-			heap.Remove(&d.alarms, l.alarm)
-		}
-		return
-	case l.alarm < 0:
-		l.wakeAt = at
-		heap.Push(&d.alarms, l)
-	case !l.wakeAt.Equal(at):
-		l.wakeAt = at
-		heap.Fix(&d.alarms, l.alarm)
-	}
-	d.arm()
-}
-
-// arm sets the one timer to the earliest alarm. A timer that is set too early
-// does no harm; it is set again when it fires.
-func (d *Dispatcher) arm() {
-	if len(d.alarms) == 0 {
-		return
-	}
-	at := d.alarms[0].wakeAt
-	if !d.armed.IsZero() && !at.Before(d.armed) {
-		return
-	}
-	d.armed = at
-	wait := max(at.Sub(d.now()), 0)
-	if d.timer == nil {
-		d.timer = time.AfterFunc(wait, d.ring)
-	} else {
-		d.timer.Reset(wait)
-	}
-}
-
-// ring reviews the lanes whose alarm is due.
-func (d *Dispatcher) ring() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.armed = time.Time{}
-	if d.phase != phaseRunning {
-		return
-	}
-	now := d.now()
-	for len(d.alarms) > 0 && !now.Before(d.alarms[0].wakeAt) {
-		l := d.alarms[0]
-		heap.Pop(&d.alarms)
-		d.review(l, now)
-	}
-	d.arm()
-	d.dispatch(now)
 }

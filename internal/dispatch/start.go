@@ -24,7 +24,7 @@ func (d *Dispatcher) Load(endpoints []*webhook.Endpoint) {
 		if l := d.lanes[e.Key]; l == nil {
 			d.lanes[e.Key] = newLane(e)
 		} else if e.Version > l.endpoint.Version {
-			l.endpoint = e
+			l.endpoint, l.standing = e, standingOf(e)
 		}
 	}
 }
@@ -40,6 +40,10 @@ func (d *Dispatcher) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listing lanes: %w", err)
 	}
+	closed, err := d.cfg.Store.ListGates(ctx)
+	if err != nil {
+		return fmt.Errorf("listing gates: %w", err)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.phase != phaseLoading {
@@ -51,7 +55,9 @@ func (d *Dispatcher) Start(ctx context.Context) error {
 	}
 	for _, h := range heads {
 		if l := d.lanes[h.Endpoint]; l != nil {
-			l.expect(h.Due)
+			if !store.IsParked(h.Due) {
+				l.expect(h.Due)
+			}
 		} else {
 			orphans++
 		}
@@ -62,6 +68,7 @@ func (d *Dispatcher) Start(ctx context.Context) error {
 	d.phase = phaseRunning
 	now := d.now()
 	d.progress = now
+	d.loadGates(closed)
 	for _, l := range d.lanes {
 		d.review(l, now)
 	}
@@ -102,7 +109,8 @@ func (d *Dispatcher) takeLost(lost []store.Marked) []*flight {
 		w := &lost[i].Work
 		l := d.lanes[w.Endpoint]
 		if l == nil {
-			l = &lane{key: w.Endpoint, endpoint: &webhook.Endpoint{Key: w.Endpoint}, deleted: true, alarm: -1}
+			l = newLane(&webhook.Endpoint{Key: w.Endpoint})
+			l.deleted = true
 		}
 		f := d.newFlight()
 		f.it = d.admit(l, w, placeFlight)

@@ -1,6 +1,10 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/posthorn/posthorn/internal/store"
+)
 
 // Stats is what readiness and metrics show of the lanes.
 type Stats struct {
@@ -31,7 +35,7 @@ func (d *Dispatcher) Stats() Stats {
 	now := d.now()
 	s := Stats{
 		Lanes: len(d.lanes), Slots: d.cfg.Slots, InFlight: d.inFlight, OnWire: d.onWire,
-		Reads: len(d.active) + d.readQueue.len(), BytesHeld: d.held + d.loaded,
+		Reads: len(d.active) + d.readQueue.len() + len(d.probeReads), BytesHeld: d.held + d.loaded,
 		LastProgress: d.progress, Running: d.phase == phaseRunning && !d.shut,
 	}
 	for _, l := range d.lanes {
@@ -43,13 +47,27 @@ func (d *Dispatcher) Stats() Stats {
 		if !l.on() {
 			continue
 		}
-		due := l.nextDue
+		due := l.since(l.nextDue, now)
 		if l.window.len() > 0 {
-			due = earlier(due, l.window.first().work.Due)
+			due = earlier(due, l.since(l.window.first().work.Due, l.window.first().came))
 		}
 		if !due.IsZero() {
 			s.OldestDue = max(s.OldestDue, now.Sub(due))
 		}
 	}
 	return s
+}
+
+// since is when something became due, in time: a place in the order of a lane says
+// no more than that it has waited since it came, or since the endpoint was
+// switched on.
+func (l *lane) since(due, came time.Time) time.Time {
+	switch {
+	case due.IsZero() || !store.IsSeat(due):
+		return due
+	case l.endpoint.CatchingUp && !l.endpoint.StateSince.IsZero():
+		return earlier(l.endpoint.StateSince, came)
+	default:
+		return came
+	}
 }

@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
+	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -26,7 +28,13 @@ type item struct {
 	// canceled: a caller ended it. In a window it is out of the out-set already
 	// and only waits to be popped.
 	canceled bool
+	// passes: a person asked for it, and its contract lets it pass a gate.
+	passes bool
+	// came is when it came into memory.
+	came time.Time
 }
+
+func (it *item) seat() webhook.Ref { return seatOf(&it.work) }
 
 // queue holds a lane's due deliveries in the order due, position. Nearly all are
 // put in at the end.
@@ -66,6 +74,33 @@ func (q *queue) insert(it *item) {
 		q.buf[i] = q.buf[i-1]
 	}
 	q.buf[i] = it
+}
+
+// last takes the last one out.
+func (q *queue) last() *item {
+	it := q.buf[len(q.buf)-1]
+	q.remove(it)
+	return it
+}
+
+// find returns the first one that is wanted; nil without one.
+func (q *queue) find(wanted func(*item) bool) *item {
+	for _, it := range q.buf[q.head:] {
+		if wanted(it) {
+			return it
+		}
+	}
+	return nil
+}
+
+// remove takes one out of the middle. It is for the few that go out of turn.
+func (q *queue) remove(it *item) {
+	for i := len(q.buf) - 1; i >= q.head; i-- {
+		if q.buf[i] == it {
+			q.buf = slices.Delete(q.buf, i, i+1)
+			return
+		}
+	}
 }
 
 func (it *item) before(other *item) bool {
@@ -112,6 +147,10 @@ func (d *Dispatcher) room(l *lane) bool {
 func (d *Dispatcher) admit(l *lane, w *store.Work, at place) *item {
 	it := d.newItem()
 	it.work, it.lane, it.place = *w, l, at
+	if byPerson(w) {
+		c := d.contractFor(l, w)
+		it.passes = c != nil && c.PassesGate(w.Trigger)
+	}
 	if n := len(w.Data); n > 0 {
 		if d.held+n > d.cfg.HandoverBytes {
 			it.work.Data = nil
@@ -124,6 +163,20 @@ func (d *Dispatcher) admit(l *lane, w *store.Work, at place) *item {
 	l.outRows++
 	l.outBytes += d.readSize(w)
 	return it
+}
+
+// byPerson tells whether a person asked for a delivery just now: it goes before
+// what waits, and passes gates.
+func byPerson(w *store.Work) bool {
+	return w.ByPerson || w.Trigger == contract.TriggerTest
+}
+
+// enqueue puts a delivery into its lane's window, in its order.
+func (d *Dispatcher) enqueue(l *lane, it *item) {
+	l.window.insert(it)
+	if l.held != nil && l.window.first() == it {
+		d.unhold(l) // the new head is asked
+	}
 }
 
 // readSize is the payload that a window read would bring along for a delivery.
@@ -154,23 +207,23 @@ func (d *Dispatcher) dropData(it *item) {
 
 // vacate empties what a lane holds in memory, but for what keep wants.
 func (d *Dispatcher) vacate(l *lane, keep func(*item) bool) {
-	var kept queue
-	stay := func(it *item) {
+	stays := func(it *item) bool {
 		if !it.canceled && keep(it) {
-			it.place = placeWindow
-			kept.insert(it)
-			return
+			return true
 		}
 		d.expel(it)
 		d.recycle(it)
+		return false
 	}
+	var kept queue
 	for l.window.len() > 0 {
-		stay(l.window.pop())
+		if it := l.window.pop(); stays(it) {
+			kept.insert(it)
+		}
 	}
-	for _, it := range l.pending {
-		stay(it)
-	}
-	l.window, l.pending = kept, nil
+	l.window = kept
+	l.pending = slices.DeleteFunc(l.pending, func(it *item) bool { return !stays(it) })
+	d.unhold(l)
 }
 
 // The free lists save an allocation per delivery; they are bounded so that a
