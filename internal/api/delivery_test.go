@@ -24,7 +24,7 @@ func TestDeliveries_Detail(t *testing.T) {
 			Round: 1, Try: 1, Counted: true, At: now, Duration: 1500 * time.Microsecond, StatusCode: 500, FailureKind: webhook.KindHTTPStatus,
 			Error: "The server answered with status 500.", Address: "192.0.2.1:443", Response: []byte{0xff, 0xfe, 0}, Truncated: true,
 		},
-		Status: contract.StatusPending, Reason: webhook.WhyRetry, FailureKind: webhook.KindHTTPStatus, NextAt: now.Add(time.Minute), Health: true, Now: now,
+		Status: contract.StatusPending, Reason: webhook.WhyRetry, FailureKind: webhook.KindHTTPStatus, NextAt: now.Add(time.Minute), Counts: true, Now: now,
 	})
 	work.Attempts = 1
 	got := f.send(to("GET", "/v1/deliveries/"+work.DeliveryID, "")).is(200)
@@ -51,7 +51,7 @@ func TestDeliveries_Detail(t *testing.T) {
 	}
 	f.record(work, store.RecordParams{
 		Attempt: &webhook.Attempt{Round: 1, Try: 2, Counted: true, At: now, Duration: time.Millisecond, StatusCode: 204},
-		Status:  contract.StatusDelivered, Health: true, Now: now,
+		Status:  contract.StatusDelivered, Counts: true, Now: now,
 	})
 	got = f.send(to("GET", "/v1/deliveries/"+work.DeliveryID, "")).is(200)
 	if got.json["status"] != "delivered" || got.json["failure_kind"] != nil || got.json["next_attempt_at"] != nil || len(got.json["attempts"].([]any)) != 2 {
@@ -83,7 +83,7 @@ func TestDeliveries_Cancel(t *testing.T) {
 	work = f.lastOffered()
 	now := f.api.cfg.Clock.Wall()
 	f.record(work, store.RecordParams{
-		Attempt: &webhook.Attempt{Round: 1, Try: 1, Counted: true, At: now, Duration: time.Millisecond, StatusCode: 204}, Status: contract.StatusDelivered, Health: true, Now: now,
+		Attempt: &webhook.Attempt{Round: 1, Try: 1, Counted: true, At: now, Duration: time.Millisecond, StatusCode: 204}, Status: contract.StatusDelivered, Counts: true, Now: now,
 	})
 	f.send(to("POST", "/v1/deliveries/"+work.DeliveryID+"/cancel", "")).problem(409, "conflict")
 	f.send(to("POST", "/v1/deliveries/dlv_none/cancel", "")).problem(404, "not_found")

@@ -195,7 +195,7 @@ func (s *switching) off(state webhook.EndpointState, reason webhook.StateReason,
 	if s.On() && s.promise.SkipsWaiting() {
 		s.done.Skip = webhook.WhySwitchedOff
 	}
-	s.State, s.StateReason, s.StateSince = state, reason, s.now
+	setState(s.Endpoint, state, reason, s.now)
 	s.done.event, s.done.Action, s.done.Why = event, event, string(reason)
 }
 
@@ -207,7 +207,7 @@ func (s *switching) on(was contract.Transition, skip bool, event string) error {
 	if !ok {
 		return webhook.InvalidField("/resume", "the endpoint's contract does not let what came meanwhile be skipped", "backlog")
 	}
-	s.State, s.StateReason, s.StateSince = webhook.EndpointActive, webhook.ReasonActive, s.now
+	setState(s.Endpoint, webhook.EndpointActive, webhook.ReasonActive, s.now)
 	s.Health.FailuresInRow, s.Health.FirstFailureAt = 0, time.Time{}
 	s.done.event, s.done.Action = event, event
 	s.done.CatchUp, s.done.Redeliver = back.Backlog, back.Redeliver
@@ -221,6 +221,10 @@ func (s *switching) on(was contract.Transition, skip bool, event string) error {
 		s.done.Why = "resume: " + resumeNow
 	}
 	return nil
+}
+
+func setState(e *webhook.Endpoint, state webhook.EndpointState, reason webhook.StateReason, now time.Time) {
+	e.State, e.StateReason, e.StateSince = state, reason, now
 }
 
 func errState() error {

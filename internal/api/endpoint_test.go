@@ -289,8 +289,8 @@ func TestEndpoints_Enable(t *testing.T) {
 	if got := f.send(to("GET", "/v1/endpoints/crm", "")).is(200); !strings.Contains(got.text("banner"), "410") {
 		t.Errorf("the banner is %s", got.raw)
 	}
-	got := f.send(to("POST", "/v1/endpoints/crm/enable", `{"resume":"now"}`)).problem(422, "invalid_field")
-	if fault := got.faultAt("/resume", "invalid_field"); fault["allowed"] != "one of backlog" {
+	got := f.send(to("POST", "/v1/endpoints/crm/enable", `{"resume":"later"}`)).problem(422, "invalid_field")
+	if fault := got.faultAt("/resume", "invalid_field"); fault["allowed"] != "one of backlog, now" {
 		t.Errorf("allowed is %v", fault["allowed"])
 	}
 	f.send(to("POST", "/v1/endpoints/crm/enable", `{"resume":"backlog"}`)).is(200)

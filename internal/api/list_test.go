@@ -17,10 +17,10 @@ import (
 func (f *fixture) seed(n int, at time.Time, apart time.Duration) {
 	f.Helper()
 	params := make([]store.AcceptParams, n)
-	revision, targets := f.api.cfg.Match("default", "a.b")
 	for i := range params {
 		now := at.Add(time.Duration(i) * apart)
-		params[i] = store.AcceptParams{Tenant: "default", Revision: revision, Targets: targets, Type: "a.b", Data: []byte("1"), ContentType: "application/json", Now: now, Ready: now}
+		params[i] = store.AcceptParams{Tenant: "default", Type: "a.b", Data: []byte("1"), ContentType: "application/json", Now: now, Ready: now}
+		f.api.cfg.Match(&params[i])
 	}
 	results, err := f.db.Accept(f.Context(), params)
 	if err != nil {
