@@ -6,5 +6,7 @@
 // function that the wiring gives. It reads no request and sends none.
 //
 // Start with publisher.go (the flow); event.go says what a posted event may be,
-// scan.go is the strict JSON scanner under it, registry.go the subscriptions.
+// scan.go is the strict JSON scanner under it, registry.go the subscriptions,
+// asked.go what filters and ordering keys ask of one event. What evaluates filters
+// is given by the wiring.
 package publish

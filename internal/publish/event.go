@@ -29,8 +29,10 @@ type Event struct {
 	// ExpiresAt is zero when not given.
 	ExpiresAt time.Time
 	// OrderingKey is stored and shown. It orders deliveries only where the
-	// contract does; standard does not (N15).
+	// contract or the endpoint does; standard does not (N15).
 	OrderingKey string
+	// Run is the ID of the run that the event tells of. Callers can't give it.
+	Run string
 	// Fingerprint says what "the same event" means for a repeated ID (N3):
 	// SHA-256 over type, data bytes, created_at, ordering_key, deliver_at and
 	// expires_at as given, each with its length before it.

@@ -97,7 +97,7 @@ func (p *Publisher) Publish(ctx context.Context, tenant string, events []Event) 
 func (p *Publisher) share(tenant string, events []Event, start int) (end int) {
 	rows := 0
 	for end = start; end < len(events) && end < start+maxBatch; end++ {
-		if rows += 1 + len(p.cfg.Registry.snapshot(tenant).matcher.match(events[end].Type)); rows > maxRows && end > start {
+		if rows += 1 + len(p.cfg.Registry.snapshot(tenant).matcher.match(events[end].Type).targets); rows > maxRows && end > start {
 			break
 		}
 	}
@@ -148,24 +148,29 @@ func (p *Publisher) publishBatch(ctx context.Context, tenant string, events []Ev
 func (p *Publisher) match(tenant string, events []Event, open []int, now, ready time.Time) []store.AcceptParams {
 	params := make([]store.AcceptParams, len(open))
 	for n, i := range open {
-		e := &events[i]
-		params[n] = store.AcceptParams{
-			Tenant:      tenant,
-			ID:          e.ID,
-			Type:        e.Type,
-			Data:        e.Data,
-			ContentType: e.ContentType,
-			CreatedAt:   e.CreatedAt,
-			OrderingKey: e.OrderingKey,
-			DeliverAt:   e.DeliverAt,
-			ExpiresAt:   e.ExpiresAt,
-			Fingerprint: e.Fingerprint,
-			Now:         now,
-			Ready:       ready,
-		}
+		params[n] = paramsOf(tenant, &events[i], now, ready)
 		p.cfg.Registry.Match(&params[n])
 	}
 	return params
+}
+
+// paramsOf is an event as the store takes it, not matched yet.
+func paramsOf(tenant string, e *Event, now, ready time.Time) store.AcceptParams {
+	return store.AcceptParams{
+		Tenant:      tenant,
+		ID:          e.ID,
+		Type:        e.Type,
+		Data:        e.Data,
+		ContentType: e.ContentType,
+		CreatedAt:   e.CreatedAt,
+		OrderingKey: e.OrderingKey,
+		DeliverAt:   e.DeliverAt,
+		ExpiresAt:   e.ExpiresAt,
+		Fingerprint: e.Fingerprint,
+		Run:         e.Run,
+		Now:         now,
+		Ready:       ready,
+	}
 }
 
 // handOver offers what a commit has made.

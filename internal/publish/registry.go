@@ -2,6 +2,7 @@ package publish
 
 import (
 	"cmp"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -12,10 +13,12 @@ import (
 
 // Registry is the subscriptions of all tenants in memory (N2). Reading takes no
 // lock: each tenant is one immutable snapshot that changes replace. Paused and
-// disabled endpoints match like active ones, since under every contract so far
-// what an endpoint misses while it is off is held for it.
+// disabled endpoints match like active ones: their contract says whether what
+// comes meanwhile is held for them or skipped, and the target bears it (P5).
 type Registry struct {
 	contracts Contracts
+	filters   Filters
+	log       *slog.Logger
 	writing   sync.Mutex
 	tenants   sync.Map // tenant → *snapshot
 	endpoints sync.Map // webhook.EndpointKey → *webhook.Endpoint
@@ -24,21 +27,32 @@ type Registry struct {
 
 // snapshot is one tenant's subscriptions at one revision.
 type snapshot struct {
-	revision  int64
-	endpoints []*webhook.Endpoint // by Key
-	matcher   *matcher
+	revision      int64
+	subscriptions []*subscription // by Key
+	matcher       *matcher
 }
 
 // Contracts finds the present revision of a contract, in memory; nil where there
-// is none of that name.
+// is none of that name. It knows of a change before Apply is told of it.
 type Contracts interface {
 	Current(name string) (c *contract.Contract, revision string)
 }
 
+// Option is something that a registry may have.
+type Option func(*Registry)
+
+// WithFilters lets endpoints have filters. Without it, filters take all events.
+// log is told of a filter that can't be used any more.
+func WithFilters(filters Filters, log *slog.Logger) Option {
+	return func(r *Registry) { r.filters, r.log = filters, log }
+}
+
 // NewRegistry makes an empty registry.
-func NewRegistry(contracts Contracts) *Registry {
-	r := &Registry{contracts: contracts}
-	r.nothing = r.newSnapshot(0, nil)
+func NewRegistry(contracts Contracts, options ...Option) *Registry {
+	r := &Registry{contracts: contracts, nothing: newSnapshot(0, nil)}
+	for _, with := range options {
+		with(r)
+	}
 	return r
 }
 
@@ -49,62 +63,102 @@ func (r *Registry) Load(endpoints []*webhook.Endpoint, revisions map[string]int6
 	defer r.writing.Unlock()
 	r.tenants.Clear()
 	r.endpoints.Clear()
-	byTenant := make(map[string][]*webhook.Endpoint)
+	byTenant := make(map[string][]*subscription)
 	for _, e := range endpoints {
-		byTenant[e.Tenant] = append(byTenant[e.Tenant], e)
+		byTenant[e.Tenant] = append(byTenant[e.Tenant], r.subscribe(e, nil))
 		r.endpoints.Store(e.Key, e)
 	}
 	for tenant, revision := range revisions {
-		r.tenants.Store(tenant, r.newSnapshot(revision, byTenant[tenant]))
+		r.tenants.Store(tenant, newSnapshot(revision, byTenant[tenant]))
 	}
 }
 
-func (r *Registry) newSnapshot(revision int64, endpoints []*webhook.Endpoint) *snapshot {
-	slices.SortFunc(endpoints, func(a, b *webhook.Endpoint) int { return cmp.Compare(a.Key, b.Key) })
-	return &snapshot{revision: revision, endpoints: endpoints, matcher: newMatcher(endpoints, r.target)}
+func newSnapshot(revision int64, subscriptions []*subscription) *snapshot {
+	slices.SortFunc(subscriptions, func(a, b *subscription) int { return cmp.Compare(a.endpoint.Key, b.endpoint.Key) })
+	return &snapshot{revision: revision, subscriptions: subscriptions, matcher: newMatcher(subscriptions)}
 }
 
 // Apply takes over a committed change. It must be called in the order of
 // commits and before the change's caller is answered (N2); the endpoint must not
 // be changed afterwards.
 func (r *Registry) Apply(c store.Change) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if c.Contract != nil {
+		r.renew(c.Contract.Name)
+	}
+	for tenant, revision := range c.Revisions {
+		next := *r.snapshot(tenant)
+		next.revision = max(next.revision, revision)
+		r.tenants.Store(tenant, &next)
+	}
 	if c.Tenant == "" {
 		return
 	}
-	r.writing.Lock()
-	defer r.writing.Unlock()
 	old := r.snapshot(c.Tenant)
 	if c.TenantDeleted {
-		for _, e := range old.endpoints {
-			r.endpoints.Delete(e.Key)
+		for _, s := range old.subscriptions {
+			r.endpoints.Delete(s.endpoint.Key)
 		}
 		r.tenants.Delete(c.Tenant)
 		return
 	}
-	next := &snapshot{revision: max(old.revision, c.Revision), endpoints: old.endpoints, matcher: old.matcher}
+	next := &snapshot{revision: max(old.revision, c.Revision), subscriptions: old.subscriptions, matcher: old.matcher}
 	if c.Endpoint != nil {
-		next.put(c.Endpoint, r.target)
+		next.put(c.Endpoint, r)
 		r.endpoints.Store(c.Endpoint.Key, c.Endpoint)
 	}
 	if c.EndpointDeleted != 0 {
-		next.remove(c.EndpointDeleted, r.target)
+		next.remove(c.EndpointDeleted)
 		r.endpoints.Delete(c.EndpointDeleted)
 	}
 	r.tenants.Store(c.Tenant, next)
 }
 
+// renew works out anew whatever follows a contract that has changed. The revisions
+// are left to the change.
+func (r *Registry) renew(name string) {
+	r.tenants.Range(func(tenant, value any) bool {
+		old := value.(*snapshot)
+		subscriptions := slices.Clone(old.subscriptions)
+		concerned := false
+		for i, s := range subscriptions {
+			if s.endpoint.Contract == name {
+				subscriptions[i], concerned = r.subscribe(s.endpoint, s), true
+			}
+		}
+		if concerned {
+			r.tenants.Store(tenant, newSnapshot(old.revision, subscriptions))
+		}
+		return true
+	})
+}
+
 // Match finds the endpoints of a tenant that an event goes to, each once however
-// many of its patterns match (B69), by Key, and the revision of the subscriptions
-// that said so. A tenant nobody has spoken of has revision 0. The targets are
-// shared: they must not be changed.
+// many of its patterns match (B69), by Key: those that subscribe to its type and
+// whose filter it fulfils; with the keys of the lines that its deliveries stand in
+// (E9, N15), and the revision of the subscriptions that said so. A tenant nobody
+// has spoken of has revision 0. The targets may be shared: they must not be
+// changed. p must stay what it is while it may be matched again.
 func (r *Registry) Match(p *store.AcceptParams) {
-	tenant, eventType := p.Tenant, p.Type
-	match := func() store.Matched {
-		s := r.snapshot(tenant)
-		return store.Matched{Revision: s.revision, Targets: s.matcher.match(eventType)}
+	s := r.snapshot(p.Tenant)
+	c := s.matcher.match(p.Type)
+	p.Revision, p.Targets, p.Keys = s.revision, c.targets, nil
+	if c.plain() {
+		p.Rematch = func() store.Matched { return r.match(r.ask(eventOf(p))) }
+		return
 	}
-	m := match()
-	p.Revision, p.Targets, p.Keys, p.Rematch = m.Revision, m.Targets, m.Keys, match
+	a := r.ask(eventOf(p))
+	p.Targets, p.Keys = a.choose(c)
+	p.Rematch = func() store.Matched { return r.match(a) }
+}
+
+// match matches an event with what is there now.
+func (r *Registry) match(a *asked) store.Matched {
+	s := r.snapshot(a.event.Tenant)
+	m := store.Matched{Revision: s.revision}
+	m.Targets, m.Keys = a.choose(s.matcher.match(a.event.Type))
+	return m
 }
 
 // Endpoint returns a live endpoint. It is shared and must not be changed.
@@ -126,39 +180,34 @@ func (r *Registry) snapshot(tenant string) *snapshot {
 
 // find gives an endpoint's place by key.
 func (s *snapshot) find(key webhook.EndpointKey) (int, bool) {
-	return slices.BinarySearchFunc(s.endpoints, key, func(e *webhook.Endpoint, k webhook.EndpointKey) int { return cmp.Compare(e.Key, k) })
+	return slices.BinarySearchFunc(s.subscriptions, key, func(one *subscription, k webhook.EndpointKey) int {
+		return cmp.Compare(one.endpoint.Key, k)
+	})
 }
 
 // put inserts or replaces an endpoint in a copy of the list. What matching has
-// worked out stays when the change does not concern it (a pause, say).
-func (s *snapshot) put(e *webhook.Endpoint, target targetFunc) {
+// worked out stays when the change does not concern it (a secret, say).
+func (s *snapshot) put(e *webhook.Endpoint, r *Registry) {
 	i, found := s.find(e.Key)
 	if !found {
-		s.endpoints = slices.Insert(slices.Clone(s.endpoints), i, e)
-		s.matcher = newMatcher(s.endpoints, target)
+		s.subscriptions = slices.Insert(slices.Clone(s.subscriptions), i, r.subscribe(e, nil))
+		s.matcher = newMatcher(s.subscriptions)
 		return
 	}
-	before := s.endpoints[i]
-	s.endpoints = slices.Clone(s.endpoints)
-	s.endpoints[i] = e
-	if target(before) != target(e) || !slices.Equal(before.Events, e.Events) {
-		s.matcher = newMatcher(s.endpoints, target)
+	before := s.subscriptions[i]
+	after := r.subscribe(e, before)
+	s.subscriptions = slices.Clone(s.subscriptions)
+	s.subscriptions[i] = after
+	if !before.matchesLike(after) {
+		s.matcher = newMatcher(s.subscriptions)
 	}
 }
 
-func (s *snapshot) remove(key webhook.EndpointKey, target targetFunc) {
+func (s *snapshot) remove(key webhook.EndpointKey) {
 	i, found := s.find(key)
 	if !found {
 		return
 	}
-	s.endpoints = slices.Delete(slices.Clone(s.endpoints), i, i+1)
-	s.matcher = newMatcher(s.endpoints, target)
-}
-
-// targetFunc makes the target of an endpoint as it is now.
-type targetFunc func(*webhook.Endpoint) store.Target
-
-func (r *Registry) target(e *webhook.Endpoint) store.Target {
-	_, revision := r.contracts.Current(e.Contract)
-	return store.Target{Endpoint: e.Key, Contract: e.Contract, ContractRevision: revision}
+	s.subscriptions = slices.Delete(slices.Clone(s.subscriptions), i, i+1)
+	s.matcher = newMatcher(s.subscriptions)
 }

@@ -233,8 +233,8 @@ func TestMatch_LongAnswersAreKeptWithinABound(t *testing.T) {
 	}
 	kept := 0
 	for _, a := range r.snapshot("default").matcher.index().types {
-		if targets := a.targets.Load(); targets != nil {
-			kept += len(*targets)
+		if c := a.candidates.Load(); c != nil {
+			kept += len(c.targets)
 		}
 	}
 	if kept == 0 || kept > maxKept {
@@ -287,8 +287,9 @@ func BenchmarkMatch(b *testing.B) {
 		for _, eventType := range []string{"only.0", "link.clicked", "never.heard.of"} {
 			b.Run(fmt.Sprint(eventType, "/", n), func(b *testing.B) {
 				b.ReportAllocs()
+				p := &store.AcceptParams{Tenant: "default", Type: eventType}
 				for b.Loop() {
-					match(r, "default", eventType)
+					r.Match(p)
 				}
 			})
 		}

@@ -128,49 +128,55 @@ func TestFilters_OneEventsBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exprs := make([]string, 100)
-	for i := range exprs {
-		exprs[i] = fmt.Sprintf(`data.exists(x, x == %d)`, 2+i)
-	}
 	e := &webhook.Event{Data: []byte(list(1000, "1"))}
-	ask, errs := f.Set(exprs)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
 	data := func() any { return f.Decode(e.Data) }
-	fulfils, matched := ask(e, data), 0
-	for i := range exprs {
-		if ok, err := fulfils(i); ok != errors.Is(err, ErrBudget) {
+	first, matched := f.Open(e, data), 0
+	for i := range 100 {
+		fulfils, err := f.Filter(fmt.Sprintf(`data.exists(x, x == %d)`, 2+i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := fulfils(first); ok != errors.Is(err, ErrBudget) {
 			t.Fatalf("%d: %v, %v", i, ok, err)
 		} else if ok {
 			matched++
 		}
+		if i < 99 {
+			continue
+		}
+		if ok, err := fulfils(f.Open(e, data)); ok || err != nil {
+			t.Fatalf("the next event has no budget of its own: %v, %v", ok, err)
+		}
 	}
-	if matched == 0 || matched == len(exprs) || budget != matched {
-		t.Fatalf("%d of %d were taken, %d were noted", matched, len(exprs), budget)
-	}
-	if ok, err := ask(e, data)(0); ok || err != nil {
-		t.Fatalf("the next event has no budget of its own: %v, %v", ok, err)
+	if matched == 0 || matched == 100 || budget != matched {
+		t.Fatalf("%d of 100 were taken, %d were noted", matched, budget)
 	}
 }
 
-func TestFilters_Set(t *testing.T) {
+func TestFilters_AsFunctions(t *testing.T) {
 	t.Parallel()
 	f := filters(t)
-	ask, errs := f.Set([]string{`data.n == 1`, `data.n ==`, `data.n == 2`, `data.n == 1`, `type == "a"`})
-	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
-		t.Fatalf("%v", errs)
+	if fulfils, err := f.Filter(`data.n ==`); err == nil || fulfils != nil {
+		t.Fatalf("%v", err)
 	}
 	decoded := 0
-	data := func() any { decoded++; return f.Decode([]byte(`{"n":1}`)) }
-	fulfils := ask(&webhook.Event{Type: "a"}, data)
-	if ok, err := fulfils(4); !ok || err != nil || decoded != 0 {
-		t.Fatalf("data was decoded %d times for the type", decoded)
-	}
-	for i, want := range []bool{true, true, false, true} {
-		if got, err := fulfils(i); got != want || err != nil {
-			t.Errorf("%d: %v, %v", i, got, err)
+	opened := f.Open(&webhook.Event{Type: "a"}, func() any { decoded++; return f.Decode([]byte(`{"n":1}`)) })
+	for _, c := range []struct {
+		expr    string
+		want    bool
+		decoded int
+	}{{`type == "a"`, true, 0}, {`data.n == 1`, true, 1}, {`data.n == 2`, false, 2}} {
+		fulfils, err := f.Filter(c.expr)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if got, err := fulfils(opened); got != c.want || err != nil || decoded != c.decoded {
+			t.Errorf("%s: %v, %v, data was asked for %d times", c.expr, got, err, decoded)
+		}
+	}
+	fulfils, _ := f.Filter(`true`)
+	if ok, err := fulfils("something else"); ok || !errors.Is(err, ErrEvaluation) {
+		t.Fatalf("%v, %v", ok, err)
 	}
 }
 

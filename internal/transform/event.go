@@ -55,8 +55,7 @@ func (e *Event) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (*Event) Parent() interpreter.Activation { return nil }
 
-// Decode reads data into the form that filters work on, for Set's and NewEvent's
-// data. What is no JSON becomes a value that each expression fails on which reads
+// Decode reads data into the form that filters work on, for NewEvent's data. What is no JSON becomes a value that each expression fails on which reads
 // it. Whole numbers without fraction or exponent that fit 64 bits are ints, all
 // others doubles, to the nearest; of repeated names the last counts; an escaped
 // lone surrogate reads as U+FFFD.

@@ -184,23 +184,21 @@ func isBudget(err error) bool {
 	return ok && canceled.Cause == interpreter.CostLimitExceeded
 }
 
-// Set compiles the expressions of many endpoints; errs has an entry for each, nil
-// where it compiled. ask opens an event and returns what tells whether it
-// fulfils expression i, see Filter.Match; data gives its decoded data (Decode),
-// and is called when the first filter reads it. One that did not compile is
-// fulfilled by all: errs has said so.
-func (f *Filters) Set(exprs []string) (ask func(e *webhook.Event, data func() any) (fulfils func(i int) (bool, error)), errs []error) {
-	filters, errs := make([]*Filter, len(exprs)), make([]error, len(exprs))
-	for i, expr := range exprs {
-		filters[i], errs[i] = f.Compile(expr)
+// Filter is Compile for those who know filters as functions: fulfils is Match for
+// what Open returned.
+func (f *Filters) Filter(expr string) (fulfils func(opened any) (bool, error), err error) {
+	compiled, err := f.Compile(expr)
+	if err != nil {
+		return nil, err
 	}
-	return func(e *webhook.Event, data func() any) func(int) (bool, error) {
-		opened := NewEvent(e, data)
-		return func(i int) (bool, error) {
-			if filters[i] == nil {
-				return true, nil
-			}
-			return filters[i].Match(opened)
+	return func(opened any) (bool, error) {
+		e, ok := opened.(*Event)
+		if !ok {
+			return false, ErrEvaluation
 		}
-	}, errs
+		return compiled.Match(e)
+	}, nil
 }
+
+// Open opens an event for the functions that Filter returns, see NewEvent.
+func (*Filters) Open(e *webhook.Event, data func() any) (opened any) { return NewEvent(e, data) }
