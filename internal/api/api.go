@@ -93,6 +93,13 @@ type TestResult struct {
 	Attempt *webhook.Attempt
 }
 
+// PageTokens reads page tokens; *pagetoken.Codec is one.
+type PageTokens interface {
+	// Parse finds the delivery that a token was made for; ok is false for a text that
+	// is no token of this installation.
+	Parse(token string) (ref webhook.Ref, ok bool)
+}
+
 // Sent is what the requests of a delivery consist of.
 type Sent struct {
 	Body    []byte
@@ -123,6 +130,15 @@ type Config struct {
 	// Test sends an endpoint one test event under the contract and waits for its end
 	// (E11, P9). The endpoint may be off. nil leaves the route out.
 	Test func(ctx context.Context, e *webhook.Endpoint, promise *contract.Contract) (TestResult, error)
+	// Matches tells whether an endpoint would take an event, which has its data, now:
+	// under which promise and by which ordering key. nil: whatever its patterns take.
+	Matches func(*webhook.Event, *webhook.Endpoint) (target store.Target, key string, ok bool)
+	// Offer hands the deliveries of a run that was finished to their lanes, after
+	// their commit. It must not block. May be nil.
+	Offer func([]store.Work)
+	// PageTokens reads the bearers that receivers read a run with; nil: none is
+	// valid.
+	PageTokens PageTokens
 	// Texts are what banners say to those who ask for no language.
 	Texts catalog.Texts
 	// Catalog has the texts in the language that a caller asks for; nil: Texts for
@@ -165,6 +181,9 @@ type API struct {
 func New(cfg Config) (*API, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("making the API: %w", err)
+	}
+	if cfg.Offer == nil {
+		cfg.Offer = func([]store.Work) {}
 	}
 	a := &API{cfg: cfg, mux: http.NewServeMux(), schemas: newRegistry(), refusals: map[webhook.Code]refusal{}, bodies: budget{most: bodiesBudget}}
 	for _, row := range refusals() {

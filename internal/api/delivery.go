@@ -18,23 +18,26 @@ type wireDelivery struct {
 	Tenant           string                `json:"tenant" example:"default"`
 	Endpoint         string                `json:"endpoint" doc:"The endpoint's ID; it may have been deleted since." example:"ep_01k8x3m5t2f4v9z7q1c6b8n0da"`
 	Event            string                `json:"event" example:"evt_01k8x3m5t2f4v9z7q1c6b8n0da"`
+	Run              *string               `json:"run" doc:"The run that it tells of; null for a plain event." example:"null"`
 	Type             string                `json:"type" example:"link.created"`
 	WebhookID        string                `json:"webhook_id" doc:"What the receiver sees as the message's ID, the same in every attempt." example:"evt_01k8x3m5t2f4v9z7q1c6b8n0da"`
 	Contract         string                `json:"contract" example:"standard"`
 	ContractRevision string                `json:"contract_revision" example:"5f0c2d9a7b31"`
 	Trigger          contract.Trigger      `json:"trigger" doc:"What made it." example:"event"`
-	Status           contract.Status       `json:"status" doc:"pending: it waits. sending: a request of over a second is under way. The others are final." example:"delivered"`
+	Status           contract.Status       `json:"status" doc:"As its contract shows it. pending: it waits. sending: a request of over a second is under way. The others are final." example:"delivered"`
 	Reason           *webhook.Reason       `json:"reason" doc:"Why it waits or ended otherwise than by an answer; may stand beside failure_kind." example:"null"`
 	FailureKind      *contract.FailureKind `json:"failure_kind" doc:"Why the last attempt failed; null when none did, and after a success." example:"null"`
 	Round            int                   `json:"round" doc:"1 for the first sending; each resend starts another." example:"1"`
 	AttemptCount     int                   `json:"attempt_count" doc:"Attempts of this round that counted." example:"1"`
 	StatusCode       *int                  `json:"status_code" doc:"HTTP status of the last attempt; null when it got none." example:"200"`
 	DurationMS       *float64              `json:"duration_ms" doc:"Duration of the last attempt in milliseconds." example:"34.2"`
-	NextAttemptAt    *stamp                `json:"next_attempt_at" doc:"When it is tried next; null once it is final." example:"null"`
+	NextAttemptAt    *stamp                `json:"next_attempt_at" doc:"When it is tried next; null once it is final, and while it stands in line behind another one of its ordering key." example:"null"`
 	OrderingKey      *string               `json:"ordering_key" example:"null"`
 	ExpiresAt        *stamp                `json:"expires_at" example:"null"`
 	CreatedAt        stamp                 `json:"created_at" example:"2026-05-22T14:32:18.851Z"`
 	FinishedAt       *stamp                `json:"finished_at" example:"2026-05-22T14:32:18.912Z"`
+	Replaces         *string               `json:"replaces" doc:"The delivery that this one was made from, by a redelivery or a replay." example:"null"`
+	ReplacedBy       *string               `json:"replaced_by" doc:"The delivery that was made from this one; the last one, where there are several." example:"null"`
 }
 
 // wireDeliveryDetail is one delivery with what was sent and what came back.
@@ -66,10 +69,10 @@ type wireAttempt struct {
 
 func (a *API) deliveryOperations() []*operation {
 	detail := a.schemas.of(reflect.TypeFor[wireDeliveryDetail]())
-	return []*operation{
+	all := []*operation{
 		{
 			id: "listDeliveries", method: http.MethodGet, path: "/v1/deliveries", tag: "deliveries", scope: webhook.ScopeRead, tenancy: tenantAcross,
-			summary: "List deliveries", description: "Several values of one filter are alternatives; filters combine.", list: true, params: deliveryParams(), handle: a.listDeliveries,
+			summary: "List deliveries", description: "Several values of one filter are alternatives; filters combine.", list: true, params: append(listParams(), deliveryParams()...), handle: a.listDeliveries,
 			answers: []answer{{status: 200, description: "A page of deliveries.", schema: a.schemas.listOf(a.schemas.of(reflect.TypeFor[wireDelivery]()), "DeliveryList")}},
 		},
 		{
@@ -84,42 +87,7 @@ func (a *API) deliveryOperations() []*operation {
 			answers:     []answer{{status: 200, description: "The canceled delivery.", schema: detail}},
 		},
 	}
-}
-
-func deliveryParams() []param {
-	filter := func(name string, many bool, s *schema, example, description string) param {
-		return param{name: name, in: "query", many: many, schema: s, example: example, description: description}
-	}
-	id := func() *schema { return &schema{Type: types{typeString}, MinLength: 1, MaxLength: 128} }
-	oneOf := func(values []string) *schema { return &schema{Type: types{typeString}, Enum: values} }
-	params := append(listParams(),
-		filter("endpoint", false, id(), "ep_01k8x3m5t2f4v9z7q1c6b8n0da", "Only those of this endpoint."),
-		filter("event", false, id(), "evt_01k8x3m5t2f4v9z7q1c6b8n0da", "Only those of this event."),
-		filter("status", true, oneOf(texts(contract.Statuses())), "failed", "Only these statuses."),
-		filter("type", true, typeSchema(), "link.created", "Only events of these types."),
-		filter("failure_kind", true, oneOf(texts(contract.FailureKinds())), "timeout", "Only those whose last failure was one of these."),
-		filter("reason", true, oneOf(texts(webhook.Reasons())), "exhausted", "Only those that wait or ended for one of these reasons."),
-		filter("trigger", true, oneOf(texts(contract.Triggers())), "event", "Only those made by one of these."),
-		filter("ordering_key", false, keySchema(), "lnk_2g3jQpRyXz4Mn8VbF7Hkl", "Only events with this ordering key."),
-	)
-	return append(params, spanParams()...)
-}
-
-func (a *API) listDeliveries(c *call) (reply, error) {
-	page, err := a.page(c)
-	if err != nil {
-		return reply{}, err
-	}
-	filter := store.DeliveryFilter{
-		Endpoint: c.query.Get("endpoint"), Event: c.query.Get("event"), Statuses: many[contract.Status](c, "status"),
-		Types: many[string](c, "type"), FailureKinds: many[contract.FailureKind](c, "failure_kind"), Reasons: many[webhook.Reason](c, "reason"),
-		Triggers: many[contract.Trigger](c, "trigger"), OrderingKey: c.query.Get("ordering_key"), Span: c.span(),
-	}
-	listed, err := a.cfg.Store.ListDeliveries(c.r.Context(), c.tenant, filter, page)
-	if err != nil {
-		return reply{}, err
-	}
-	return pageOf(a, c, listed, showDelivery), nil
+	return append(append(all, a.deliveryLogOperations()...), a.againOperations()...)
 }
 
 func (a *API) getDelivery(c *call) (reply, error) {
@@ -140,7 +108,7 @@ func (a *API) cancelDelivery(c *call) (reply, error) {
 		return reply{}, err
 	}
 	if !canceled && d.Status != webhook.StatusCanceled {
-		return reply{}, webhook.NewProblem(webhook.CodeConflict, "the delivery has ended already; its status is "+string(d.Status))
+		return reply{}, webhook.NewProblem(webhook.CodeConflict, "the delivery has ended already; its status is "+string(a.shownStatus(d)))
 	}
 	return a.deliveryReply(c, d)
 }
@@ -153,7 +121,7 @@ func (a *API) deliveryReply(c *call, d *webhook.Delivery) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	detail := wireDeliveryDetail{wireDelivery: showDelivery(d), RequestHeaders: map[string]string{}, Attempts: make([]wireAttempt, len(attempts))}
+	detail := wireDeliveryDetail{wireDelivery: a.showDelivery(d), RequestHeaders: map[string]string{}, Attempts: make([]wireAttempt, len(attempts))}
 	for i := range attempts {
 		detail.Attempts[i] = showAttempt(&attempts[i])
 	}
@@ -196,14 +164,23 @@ func (a *API) addRequest(detail *wireDeliveryDetail, d *webhook.Delivery, ev *we
 	return nil
 }
 
-func showDelivery(d *webhook.Delivery) wireDelivery {
+func (a *API) showDelivery(d *webhook.Delivery) wireDelivery {
 	return wireDelivery{
-		ID: d.ID, Tenant: d.Tenant, Endpoint: d.Endpoint, Event: d.Event, Type: d.Type, WebhookID: d.WebhookID,
-		Contract: d.Contract, ContractRevision: d.ContractRevision, Trigger: d.Trigger, Status: d.Status, Reason: orNull(d.Reason),
+		ID: d.ID, Tenant: d.Tenant, Endpoint: d.Endpoint, Event: d.Event, Run: orNull(d.Run), Type: d.Type, WebhookID: d.WebhookID,
+		Contract: d.Contract, ContractRevision: d.ContractRevision, Trigger: d.Trigger, Status: a.shownStatus(d), Reason: orNull(d.Reason),
 		FailureKind: orNull(d.FailureKind), Round: d.Round, AttemptCount: d.AttemptCount, StatusCode: orNull(d.StatusCode),
 		DurationMS: milliseconds(d.Duration), NextAttemptAt: stampOrNull(d.NextAttemptAt), OrderingKey: orNull(d.OrderingKey),
 		ExpiresAt: stampOrNull(d.ExpiresAt), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOrNull(d.FinishedAt),
+		Replaces: orNull(d.Replaces), ReplacedBy: orNull(d.ReplacedBy),
 	}
+}
+
+// shownStatus is a delivery's status as its own contract shows it (P6).
+func (a *API) shownStatus(d *webhook.Delivery) contract.Status {
+	if own := a.cfg.Contracts.Promised(d.Contract, d.ContractRevision); own != nil {
+		return own.Shown(d.Status)
+	}
+	return d.Status
 }
 
 func showAttempt(t *webhook.Attempt) wireAttempt {

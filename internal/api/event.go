@@ -21,6 +21,7 @@ type wireEvent struct {
 	OrderingKey *string       `json:"ordering_key" example:"null"`
 	DeliverAt   *stamp        `json:"deliver_at" doc:"Not sent before this time." example:"null"`
 	ExpiresAt   *stamp        `json:"expires_at" doc:"Not sent from this time on." example:"null"`
+	Run         *string       `json:"run" doc:"The run that it tells of; null for a plain event." example:"null"`
 	ContentType string        `json:"content_type" example:"application/json"`
 	Erased      bool          `json:"erased" doc:"true once the payload was erased; data is null then." example:"false"`
 	Deliveries  wireEventSent `json:"deliveries"`
@@ -57,6 +58,7 @@ func (a *API) eventOperations() []*operation {
 			summary: "Read an event", handle: a.getEvent,
 			answers: []answer{{status: 200, description: "The event with its payload.", schema: one}},
 		},
+		a.traceOperation(),
 		{
 			id: "cancelEvent", method: http.MethodDelete, path: "/v1/events/{id}", tag: "events", scope: webhook.ScopeManage, tenancy: tenantOne,
 			summary: "Cancel an event's deliveries", handle: a.cancelEvent,
@@ -116,8 +118,9 @@ func (a *API) showEvent(ctx context.Context, e *webhook.Event) ([]byte, error) {
 		return nil, err
 	}
 	shown := describeEvent(e)
-	shown.Deliveries.ByStatus = make(map[string]int, len(counts))
+	shown.Deliveries.Total, shown.Deliveries.ByStatus = 0, make(map[string]int, len(counts))
 	for status, n := range counts {
+		shown.Deliveries.Total += n
 		shown.Deliveries.ByStatus[string(status)] = n
 	}
 	head, err := encode(shown)
@@ -139,7 +142,7 @@ func describeEvent(e *webhook.Event) wireEvent {
 	return wireEvent{
 		ID: e.ID, Tenant: e.Tenant, Type: e.Type, CreatedAt: stamp(e.CreatedAt), AcceptedAt: stamp(e.AcceptedAt),
 		OrderingKey: orNull(e.OrderingKey), DeliverAt: stampOrNull(e.DeliverAt), ExpiresAt: stampOrNull(e.ExpiresAt),
-		ContentType: e.ContentType, Erased: e.Erased, Deliveries: wireEventSent{Total: e.Deliveries},
+		Run: orNull(e.Run), ContentType: e.ContentType, Erased: e.Erased, Deliveries: wireEventSent{Total: e.Deliveries},
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/posthorn/posthorn/internal/auth"
 	"github.com/posthorn/posthorn/internal/catalog"
 	"github.com/posthorn/posthorn/internal/clock"
+	"github.com/posthorn/posthorn/internal/pagetoken"
 	"github.com/posthorn/posthorn/internal/publish"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/store/sqlite"
@@ -127,6 +128,9 @@ type fixture struct {
 	log *logBuffer
 	// offered are the deliveries that publishing handed over.
 	offered *[]store.Work
+	// told are those that a change told of: what is sent again.
+	told   *[]store.Work
+	tokens *pagetoken.Codec
 	// document is the description, compiled schemas by operation and status.
 	document map[string]any
 	compiler *jsonschema.Compiler
@@ -135,7 +139,7 @@ type fixture struct {
 
 func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	t.Helper()
-	f := &fixture{TB: t, log: &logBuffer{}, offered: &[]store.Work{}}
+	f := &fixture{TB: t, log: &logBuffer{}, offered: &[]store.Work{}, told: &[]store.Work{}}
 	all := newPromises()
 	subscriptions := publish.NewRegistry(all)
 	var keys *auth.Authenticator
@@ -146,6 +150,7 @@ func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 		if keys != nil {
 			keys.Apply(c)
 		}
+		f.note(f.told, c.Accepted)
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -161,17 +166,17 @@ func newFixture(t testing.TB, change ...func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if f.tokens, err = pagetoken.New(bytes.Repeat([]byte("p"), 32)); err != nil {
+		t.Fatal(err)
+	}
 	texts, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{
 		Texts: texts.For("en"), Store: db, Match: subscriptions.Match, Auth: keys, Contracts: all, DefaultContract: contract.Standard, Clock: ticks, Rand: rand.Reader,
-		Publisher: publish.New(publish.Config{Store: db, Registry: subscriptions, Clock: ticks, Offer: func(w []store.Work) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			*f.offered = append(*f.offered, w...)
-		}}),
+		Publisher: publish.New(publish.Config{Store: db, Registry: subscriptions, Clock: ticks, Offer: func(w []store.Work) { f.note(f.offered, w) }}),
+		Offer:     func(w []store.Work) { f.note(f.offered, w) }, PageTokens: f.tokens,
 		Render: render, CursorKey: bytes.Repeat([]byte("k"), 32), PublicURL: "http://127.0.0.1:8080", Version: "test",
 		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -319,16 +324,17 @@ func (f *fixture) operationFor(a *ask) map[string]any {
 			path = "/v1/endpoints" + rest
 		}
 	}
+	var found map[string]any
 	for described, item := range f.document["paths"].(map[string]any) {
 		if !samePath(described, path) {
 			continue
 		}
-		if op, ok := item.(map[string]any)[strings.ToLower(a.method)].(map[string]any); ok {
+		if op, ok := item.(map[string]any)[strings.ToLower(a.method)].(map[string]any); ok && (found == nil || described == path) {
 			op["x-path"] = described
-			return op
+			found = op
 		}
 	}
-	return nil
+	return found
 }
 
 func samePath(described, path string) bool {
@@ -433,6 +439,13 @@ func (f *fixture) record(w store.Work, p store.RecordParams) {
 	case <-time.After(10 * time.Second):
 		f.Fatal("recording takes too long")
 	}
+}
+
+// note keeps what was handed over.
+func (f *fixture) note(to *[]store.Work, w []store.Work) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*to = append(*to, w...)
 }
 
 func (f *fixture) lastOffered() store.Work {

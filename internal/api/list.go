@@ -175,6 +175,7 @@ func (a *API) sealCursor(c *call, position []byte) []byte {
 	part("list cursor 1")
 	part(c.op.id)
 	part(c.tenant)
+	part(c.id()) // of a list inside something, "" for others
 	part(strconv.FormatBool(c.query.Get("order") == "asc"))
 	for _, p := range c.op.params {
 		if p.in == "query" && p.name != "cursor" && p.name != "limit" && p.name != "order" {

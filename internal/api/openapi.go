@@ -231,7 +231,7 @@ func describeAnswer(out map[string]object, op *operation, one answer) {
 		}
 		described := one.schema
 		if media == mediaLines {
-			described = &schema{Type: types{typeString}, Description: "A line for each line of the request, each as the schema " + strings.TrimPrefix(one.schema.Ref, "#/components/schemas/") + "."}
+			described = &schema{Type: types{typeString}, Description: "Lines, each as the schema " + strings.TrimPrefix(one.schema.Ref, "#/components/schemas/") + "."}
 		}
 		content[media] = object{"schema": described}
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -35,9 +36,11 @@ type operation struct {
 	// summary is a line, description may have several sentences.
 	summary     string
 	description string
-	// scope that the key needs; "" needs no key at all.
-	scope   webhook.Scope
-	tenancy tenancy
+	// scope that the key needs; "" needs no key at all. A receiver's page token may
+	// stand in the place of the key where pageToken is set.
+	scope     webhook.Scope
+	pageToken bool
+	tenancy   tenancy
 	// params are the query parameters and headers; those of the path follow from
 	// path and are described in pathParam.
 	params []param
@@ -102,9 +105,11 @@ type answerHeader struct {
 // reply is what a handler answers with.
 type reply struct {
 	status int
-	// value is written as JSON; raw is written as it is, of the type mediaType.
+	// value is written as JSON; raw is written as it is, of the type mediaType, and
+	// so is what stream writes after the head.
 	value     any
 	raw       []byte
+	stream    func(io.Writer) error
 	mediaType string
 	header    http.Header
 }
@@ -136,8 +141,8 @@ type wireNothing struct{}
 func (a *API) operations() []*operation {
 	var all []*operation
 	for _, of := range []func() []*operation{
-		a.eventOperations, a.endpointOperations, a.endpointSwitches, a.testOperations, a.jwksOperations, a.filterOperations, a.deliveryOperations, a.contractOperations,
-		a.tenantOperations, a.keyOperations, a.auditOperations, a.serverOperations,
+		a.eventOperations, a.endpointOperations, a.endpointSwitches, a.testOperations, a.jwksOperations, a.filterOperations, a.deliveryOperations, a.replayOperations, a.runOperations,
+		a.contractOperations, a.tenantOperations, a.keyOperations, a.auditOperations, a.serverOperations,
 	} {
 		all = append(all, of()...)
 	}
@@ -180,6 +185,7 @@ func (op *operation) missing() string {
 	default:
 		noun := map[string]string{
 			"/v1/events": "event", "/v1/endpoints": "endpoint", "/v1/deliveries": "delivery", "/v1/tenants/{id}/keys": "key",
+			"/v1/endpoints/{id}/events": "event", "/v1/replays": "replay", "/v1/runs": "run", "/v1/projects": "project",
 		}[collection]
 		return "There is no " + noun + " of this ID for this tenant."
 	}
@@ -191,6 +197,8 @@ func tags() [][2]string {
 		{"events", "An event is one fact that you publish. It becomes one delivery for each endpoint that asked for its type."},
 		{"endpoints", "An endpoint is a URL that events are delivered to, with the patterns that choose them, its secrets and its contract. The same routes answer below /v1/webhooks and /api/public/v1/webhooks."},
 		{"deliveries", "A delivery is one event for one endpoint: its schedule, its attempts, and how it ended."},
+		{"replays", "A replay sends what an endpoint got, or should have got, again: a job that can be previewed, followed and canceled, and that goes on after a restart."},
+		{"runs", "A run is a batch of events that is delivered as one thin notice; its receiver fetches the events page by page."},
 		{"contracts", "A contract says how deliveries are made: schedule, headers, signature, what each answer means."},
 		{"tenants", "A tenant owns endpoints, events and keys. These operations need an operator's key."},
 		{"server", "The server itself."},

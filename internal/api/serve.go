@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
@@ -34,6 +35,8 @@ type call struct {
 	// same, decoded and found to fit the schema.
 	body     []byte
 	document any
+	// grant is set in place of tenant for a receiver who came with a page token.
+	grant *webhook.PageGrant
 	// read is true when nothing of the body is left on the connection.
 	read bool
 	// room is what the body takes of the budget for all bodies.
@@ -148,7 +151,7 @@ func (a *API) serve(op *operation) http.HandlerFunc {
 			a.refuse(w, a.problemOf(r.Context(), op.id, err))
 			return
 		}
-		a.answer(w, answer)
+		a.answer(w, r, answer)
 	}
 }
 
@@ -162,6 +165,11 @@ func (a *API) admit(c *call) error {
 	// at the other one.
 	if len(c.r.Header.Values("Authorization")) > 1 {
 		return webhook.NewProblem(webhook.CodeUnauthorized, "The header Authorization is given more than once.")
+	}
+	if c.op.pageToken {
+		if admitted, err := a.admitReader(c); admitted || err != nil {
+			return err
+		}
 	}
 	identity, err := a.cfg.Auth.Authenticate(c.r.Context(), c.r.Header.Get("Authorization"))
 	if err != nil {
@@ -373,9 +381,17 @@ func (a *API) dropBody(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer writes a success.
-func (a *API) answer(w http.ResponseWriter, out reply) {
+func (a *API) answer(w http.ResponseWriter, r *http.Request, out reply) {
 	maps.Copy(w.Header(), out.header)
 	switch {
+	case out.stream != nil:
+		w.Header().Set("Content-Type", out.mediaType)
+		w.WriteHeader(out.status)
+		if err := out.stream(w); err != nil {
+			a.cfg.Log.LogAttrs(r.Context(), slog.LevelWarn, "an answer broke off", slog.String("path", r.Pattern), slog.Any("error", err))
+			// Only a broken connection tells the caller that this is not all.
+			panic(http.ErrAbortHandler)
+		}
 	case out.raw != nil:
 		w.Header().Set("Content-Type", out.mediaType)
 		w.Header().Set("Content-Length", strconv.Itoa(len(out.raw)))
