@@ -349,21 +349,6 @@ func TestServer_Metrics(t *testing.T) {
 	}
 }
 
-// TestContracts_ReadOnly: the built-in ones are shown, and can't be changed.
-func TestContracts_ReadOnly(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	got := f.send(to("GET", "/v1/contracts/standard", "")).is(200)
-	if waits := got.json["waits_seconds"].([]any); len(waits) != 10 || got.json["timeout_seconds"] != 15.0 || got.json["builtin"] != true {
-		t.Errorf("standard is %s", got.raw)
-	}
-	if all := f.send(to("GET", "/v1/contracts", "")).is(200).items(); len(all) != 1 || all[0]["revision"] != got.json["revision"] {
-		t.Errorf("contracts are %v", all)
-	}
-	f.send(to("GET", "/v1/contracts/nope", "")).problem(404, "not_found")
-	f.send(to("DELETE", "/v1/contracts/standard", "")).problem(405, "method_not_allowed")
-}
-
 // TestDocs_StrictPolicy: the page and its files come from the binary, under a
 // policy that lets nothing else in, and hold nothing from elsewhere.
 func TestDocs_StrictPolicy(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // word, with a key of the other tenant and with an operator's key and header.
 func TestTenants_SwapOnEveryOperation(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixture(t, everything)
 	alpha, beta := f.tenant("alpha"), f.tenant("beta")
 	endpoint := f.endpoint(alpha)
 	event := f.publish(alpha, `{"type":"a.b","data":{"secret":"of alpha"}}`)
