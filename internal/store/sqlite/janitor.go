@@ -61,6 +61,7 @@ func newJanitor(d *DB) *janitor {
 		{"mending lines", func() (bool, error) { n, err := d.mendLines(context.Background()); return n > 0, err }},
 		{"catching up", j.catchUp},
 		{"removing deleted endpoints' logs", j.purge},
+		{"removing deleted runs' events", d.clearRuns},
 	}
 	return j
 }

@@ -285,7 +285,8 @@ func (d *DB) DeleteProject(ctx context.Context, tenant, project string, now time
 }
 
 // clearRuns removes a slice of the events of deleted runs; a job of the janitor.
-// Their bytes are overwritten first: pages that are merely freed would keep them.
+// Their bytes are overwritten first where they lie: what is merely freed would
+// keep them.
 func (d *DB) clearRuns() (more bool, err error) {
 	ctx := context.Background()
 	type row struct{ run, n int64 }
