@@ -21,6 +21,8 @@ type fakeStore struct {
 	known    map[string]store.AcceptParams
 	made     int
 	batches  []int
+	// rematches: stale events are matched again here, as the real store does.
+	rematches bool
 	// before runs ahead of each call; its error is the call's.
 	before func(call int, events []store.AcceptParams) error
 }
@@ -55,6 +57,10 @@ func (f *fakeStore) accept(p *store.AcceptParams) store.AcceptResult {
 	}
 	if !p.ExpiresAt.IsZero() && !p.ExpiresAt.After(p.Now) {
 		return store.AcceptResult{Err: store.ErrExpired}
+	}
+	if p.Revision != revision && f.rematches {
+		m := p.Rematch()
+		p.Revision, p.Targets, p.Keys = m.Revision, m.Targets, m.Keys
 	}
 	if p.Revision != revision {
 		return store.AcceptResult{Err: store.ErrStale}
