@@ -121,6 +121,11 @@ func TestContracts_EveryFaultWithItsLine(t *testing.T) {
 	f.send(putYAML("other", ours())).problem(422, "invalid_field").faultAt("/name", "invalid_field")
 	f.send(putYAML("ours", "a: [")).problem(422, "invalid_field").faultAt("", "invalid_field")
 	f.send(putYAML("ours", "bogus: 1\n"+ours())).problem(422, "invalid_field").faultAt("", "invalid_field")
+	// However much is wrong, the answer stays short.
+	many := f.send(putYAML("ours", "headers: ["+strings.Repeat("~,", 10_000)+"]")).problem(422, "invalid_field")
+	if n := len(many.json["errors"].([]any)); n != mostFaults || !strings.Contains(many.text("detail"), "10000 faults") {
+		t.Errorf("%d faults: %s", n, many.text("detail"))
+	}
 	f.send(to("PUT", "/v1/contracts/ours", `{"a":1,"a":2}`)).problem(400, "invalid_body")
 	f.send(to("PUT", "/v1/contracts/ours", `[]`)).is(422)
 	f.send(to("PUT", "/v1/contracts/ours", ours()).with("Content-Type", "text/plain")).problem(415, "unsupported_type")

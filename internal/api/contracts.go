@@ -202,6 +202,9 @@ func jsonContract(text []byte) ([]byte, error) {
 	return []byte(strings.ReplaceAll(string(text), "\t", " ")), nil
 }
 
+// mostFaults bounds the faults of a file in one answer, the first ones.
+const mostFaults = 100
+
 // contractProblem shows what is wrong with a contract's file. below is the pointer
 // of the file within the body.
 func contractProblem(err error, below string) error {
@@ -209,16 +212,17 @@ func contractProblem(err error, below string) error {
 	if !ok {
 		return err
 	}
-	found := make([]webhook.FieldFault, len(invalid.Faults))
-	for i, f := range invalid.Faults {
+	shown := invalid.Faults[:min(len(invalid.Faults), mostFaults)]
+	found := make([]webhook.FieldFault, len(shown))
+	for i, f := range shown {
 		found[i] = webhook.FieldFault{
 			Pointer: below + pointerOfPath(f.Path), Code: webhook.CodeInvalidField, Detail: "line " + strconv.Itoa(f.Line) + ": " + f.Text,
 			Allowed: "what the schema Contract of /openapi.json describes; posthorn contract check explains a file",
 		}
 	}
 	detail := "The contract can't be taken: one fault."
-	if len(found) > 1 {
-		detail = "The contract can't be taken: " + strconv.Itoa(len(found)) + " faults."
+	if all := len(invalid.Faults); all > 1 {
+		detail = "The contract can't be taken: " + strconv.Itoa(all) + " faults."
 	}
 	return &webhook.Problem{Code: webhook.CodeInvalidField, Detail: detail, Fields: found}
 }

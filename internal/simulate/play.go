@@ -26,6 +26,8 @@ type Step struct {
 // Play plays answers to one delivery of an endpoint in good health. random gives
 // numbers in [0,1) for the jitter; nil leaves it out.
 func Play(c *contract.Contract, answers []Answer, random func() float64) []Step {
+	// A schedule has no use for more, however long a list is written.
+	answers = answers[:min(len(answers), c.Attempts(contract.Terms{}))]
 	steps := c.Simulate(played(c, answers), random)
 	out := make([]Step, len(steps))
 	for i := range steps {
