@@ -57,6 +57,8 @@ func Run(t *testing.T, factory Factory) {
 		acceptCases(), idempotencyCases(), overloadCases(), revisionCases(), laneCases(), markCases(), recordCases(), numberCases(),
 		operationalCases(), healthCases(), eventCases(), deliveryCases(), filterCases(), pageCases(), endpointCases(),
 		tenantCases(), keyCases(), isolationCases(), concurrencyCases(),
+		skipCases(), catchUpCases(), keepCases(),
+		auditCases(), contractCases(), shownCases(), againCases(), runCases(), replayCases(),
 	)
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,194 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/store"
+	"github.com/posthorn/posthorn/internal/webhook"
+)
+
+func catchUpCases() []testCase {
+	return []testCase{
+		{name: "TestContract_S10_WhatWasHeldGoesOutOldestFirst", run: heldGoesOldestFirst},
+		{name: "TestContract_S10_DeadOnesAreRedeliveredInTheSameOrder", run: deadAreRedelivered},
+		{name: "TestEngine_N17_CatchingUpSurvivesARestart", run: catchUpSurvivesRestart},
+		{name: "TestEngine_N17_CatchingUpEndsWhenItGoesOffAgain", run: catchUpEndsWhenOff},
+		{name: "TestEngine_N15_CatchingUpKeepsLines", run: catchUpKeepsLines},
+	}
+}
+
+// caughtUp waits until an endpoint has caught up.
+func (f *fixture) caughtUp(e *webhook.Endpoint) {
+	f.Helper()
+	f.eventually("it has caught up", func() bool { return !f.getEndpoint(e).CatchingUp })
+}
+
+// Retries, and what comes due later, keep no place before what is older; what is
+// not to be sent before a time that lies ahead keeps to it.
+func heldGoesOldestFirst(f *fixture) {
+	e := f.endpoint("a")
+	old := f.sendMany(e, 4)
+	f.record(f.failure(old[0], f.now.Add(24*time.Hour)))
+	f.record(f.failure(old[2], f.now.Add(time.Hour)))
+	p := f.event(e)
+	p.DeliverAt = f.now.Add(48 * time.Hour)
+	ahead := f.accept(p)[0].Fresh[0]
+	p = f.event(e)
+	p.DeliverAt = f.now.Add(time.Minute)
+	passed := f.accept(p)[0].Fresh[0]
+	f.off(e, store.EndpointUpdate{})
+	held := f.sendMany(e, 3)
+	test := f.test(e)
+
+	f.now = f.now.Add(2 * time.Minute)
+	f.dueClock.ms.Store(f.now.UnixMilli())
+	told := f.heard.count()
+	after := f.on(e, store.EndpointUpdate{CatchUp: true})
+	if !after.CatchingUp || !f.heard.since(told)[0].Endpoint.CatchingUp {
+		f.Fatal("it does not catch up")
+	}
+	late := f.send(e)
+	f.caughtUp(e)
+	last := f.heard.since(told)
+	if c := last[len(last)-1]; c.Endpoint == nil || c.Endpoint.CatchingUp || c.Endpoint.Version != after.Version {
+		f.Fatalf("told last: %+v", c)
+	}
+	want := append([]webhook.Ref{test.Ref}, refs(old)...)
+	want = append(append(want, passed.Ref), append(refs(held), late.Ref)...)
+	w := f.window(e, f.now)
+	f.same("the lane", refs(w.Work), want)
+	if !w.Complete || !w.NextDue.Equal(p.DueAt().Add(48*time.Hour-time.Minute)) {
+		f.Fatalf("the window is %v, next %v", w.Complete, w.NextDue)
+	}
+	f.same("ahead", f.delivery(ahead).Reason, webhook.WhyScheduled)
+	f.same("a retry keeps its round", w.Work[1].Attempts, 1)
+}
+
+// Each dead delivery but tests gets a new one in its place, once, and becomes
+// redelivered; what is not dead is left alone.
+func deadAreRedelivered(f *fixture) {
+	e := f.endpoint("a")
+	work := f.sendMany(e, 5)
+	f.record(f.end(work[1], contract.StatusDead, webhook.WhyExhausted))
+	f.record(f.end(work[3], contract.StatusDead, webhook.WhyStopped))
+	f.record(f.end(work[4], contract.StatusFailed, webhook.WhyEventMissing))
+	test := f.test(e)
+	f.record(f.end(test, contract.StatusDead, webhook.WhyExhausted))
+	f.record(f.success(f.send(e)))
+	f.off(e, store.EndpointUpdate{})
+	held := f.send(e)
+	f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
+	f.caughtUp(e)
+
+	check := func() {
+		f.Helper()
+		w := f.window(e, f.now)
+		if len(w.Work) != 5 {
+			f.Fatalf("%d in the lane", len(w.Work))
+		}
+		f.same("the old ones", []webhook.Ref{w.Work[0].Ref, w.Work[2].Ref, w.Work[4].Ref}, []webhook.Ref{work[0].Ref, work[2].Ref, held.Ref})
+		for i, old := range map[int]store.Work{1: work[1], 3: work[3]} {
+			n, was := w.Work[i], f.delivery(old)
+			if n.Ref <= held.Ref || n.EventID != old.EventID || n.Trigger != contract.TriggerRedelivery || n.Round != 1 || n.Attempts != 0 {
+				f.Fatalf("in the place of %d: %+v", old.Ref, n)
+			}
+			c, _ := contract.Builtin(contractName)
+			if n.Contract != e.Contract || n.ContractRevision != c.Revision() {
+				f.Fatalf("promised under %s %s", n.Contract, n.ContractRevision)
+			}
+			if was.Status != contract.StatusRedelivered || was.ReplacedBy != n.DeliveryID || f.delivery(n).Replaces != was.ID {
+				f.Fatalf("the old one is %+v", was)
+			}
+		}
+	}
+	check()
+	f.same("the failed one", f.delivery(work[4]).Status, contract.StatusFailed)
+	f.same("the test", f.delivery(test).Status, contract.StatusDead)
+	f.off(e, store.EndpointUpdate{})
+	f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
+	f.caughtUp(e)
+	check()
+}
+
+func catchUpSurvivesRestart(f *fixture) {
+	e := f.endpoint("a")
+	work := f.sendMany(e, 600)
+	for i, w := range work {
+		if i%2 == 0 {
+			f.record(f.end(w, contract.StatusDead, webhook.WhyExhausted))
+		}
+	}
+	f.off(e, store.EndpointUpdate{})
+	f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
+	f.restart()
+	seen := 0
+	for f.getEndpoint(e).CatchingUp {
+		// What is shown meanwhile is a beginning of the order.
+		w := f.window(e, f.now)
+		if !w.CatchingUp && f.getEndpoint(e).CatchingUp || w.CatchingUp && w.Complete {
+			f.Fatalf("the window is %+v", w)
+		}
+		seen = max(seen, len(w.Work))
+	}
+	w := f.window(e, f.now)
+	if len(w.Work) != len(work) || w.CatchingUp {
+		f.Fatalf("%d in the lane, catching up %v", len(w.Work), w.CatchingUp)
+	}
+	for i, n := range w.Work {
+		if i%2 == 1 && n.Ref != work[i].Ref || i%2 == 0 && (n.EventID != work[i].EventID || n.Trigger != contract.TriggerRedelivery) {
+			f.Fatalf("at place %d stands %+v", i, n)
+		}
+	}
+}
+
+func catchUpEndsWhenOff(f *fixture) {
+	e := f.endpoint("a")
+	work := f.sendMany(e, 1000)
+	for _, w := range work {
+		f.record(f.failure(w, f.now.Add(time.Duration(2000-w.Ref)*time.Minute)))
+	}
+	f.off(e, store.EndpointUpdate{})
+	f.on(e, store.EndpointUpdate{CatchUp: true})
+	after := f.off(e, store.EndpointUpdate{})
+	f.same("catching up while off", after.CatchingUp, false)
+	f.same("held", f.delivery(work[999]).Reason, webhook.WhyPaused)
+	n, _, err := f.CountWaiting(f.ctx, e.Tenant, e.ID, 2000)
+	f.ok(err)
+	f.same("waiting", n, 1000)
+	f.on(e, store.EndpointUpdate{CatchUp: true})
+	f.caughtUp(e)
+	f.same("the lane", f.due(e, f.now), refs(work))
+}
+
+// What stands in line behind another one of its key stays behind it.
+func catchUpKeepsLines(f *fixture) {
+	e := f.endpoint("a")
+	var work []store.Work
+	for i := range 4 {
+		p := f.event(e)
+		p.OrderingKey = "k"
+		p.Keys = []string{"k"}
+		setData(&p, fmt.Sprintf(`{"n":%d}`, i))
+		r := f.accept(p)[0]
+		work = append(work, r.Fresh...)
+	}
+	f.same("heads", len(work), 1)
+	head := work[0]
+	plain := f.send(e)
+	f.off(e, store.EndpointUpdate{})
+	f.on(e, store.EndpointUpdate{CatchUp: true})
+	f.caughtUp(e)
+	f.same("the lane", f.due(e, f.now), []webhook.Ref{head.Ref, plain.Ref})
+	for want := head.Ref; want < head.Ref+4; want++ {
+		w := f.window(e, f.now).Work
+		i := 0
+		for ; i < len(w) && w[i].Key != "k"; i++ {
+		}
+		if i == len(w) || w[i].Ref != want {
+			f.Fatalf("%d should be the head: %+v", want, refs(w))
+		}
+		f.record(f.success(w[i]))
+	}
+}
