@@ -37,7 +37,7 @@ type wireDelivery struct {
 	CreatedAt        stamp                 `json:"created_at" example:"2026-05-22T14:32:18.851Z"`
 	FinishedAt       *stamp                `json:"finished_at" example:"2026-05-22T14:32:18.912Z"`
 	Replaces         *string               `json:"replaces" doc:"The delivery that this one was made from, by a redelivery or a replay." example:"null"`
-	ReplacedBy       *string               `json:"replaced_by" doc:"The delivery that was made from this one; the last one, where there are several." example:"null"`
+	ReplacedBy       *string               `json:"replaced_by" doc:"The delivery that took this one's place, of one that was redelivered." example:"null"`
 }
 
 // wireDeliveryDetail is one delivery with what was sent and what came back.

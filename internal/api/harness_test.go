@@ -250,16 +250,21 @@ func (a *ask) with(name, value string) *ask {
 
 func (a *ask) key(key string) *ask { return a.with("Authorization", "Bearer "+key) }
 
-func (f *fixture) send(a *ask) got {
-	f.Helper()
+// request makes what is sent.
+func (a *ask) request(f *fixture) *http.Request {
 	var body io.Reader
 	if a.body != "" {
 		body = strings.NewReader(a.body)
 	}
 	r := httptest.NewRequestWithContext(f.Context(), a.method, a.path, body)
 	maps.Copy(r.Header, a.header)
+	return r
+}
+
+func (f *fixture) send(a *ask) got {
+	f.Helper()
 	w := httptest.NewRecorder()
-	f.api.ServeHTTP(w, r)
+	f.api.ServeHTTP(w, a.request(f))
 	out := got{fixture: f, status: w.Code, header: w.Header(), raw: w.Body.String()}
 	f.conforms(a, &out)
 	return out
