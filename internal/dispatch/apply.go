@@ -90,7 +90,10 @@ func (d *Dispatcher) remove(key webhook.EndpointKey) {
 	delete(d.lanes, key)
 	l.deleted = true
 	l.epoch.Add(1)
-	d.vacate(l, func(*item) bool { return false })
+	d.vacate(l, func(it *item) bool {
+		d.untell(it.work.Ref)
+		return false
+	})
 	d.setAlarm(&l.alarm, time.Time{})
 }
 

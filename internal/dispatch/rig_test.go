@@ -102,6 +102,25 @@ var standard = sync.OnceValue(func() *contract.Contract {
 	return c
 })
 
+var builtin = sync.OnceValue(func() map[string]*contract.Contract {
+	all := map[string]*contract.Contract{"plain": plain()}
+	for _, name := range []string{contract.Standard, "signals", "elido", "petify"} {
+		all[name], _ = contract.Builtin(name)
+	}
+	return all
+})
+
+// under chooses an endpoint's contract.
+func under(name string) func(*webhook.Endpoint) {
+	return func(e *webhook.Endpoint) { e.Contract = name }
+}
+
+// sameURL lets endpoints share a URL.
+func sameURL(e *webhook.Endpoint) { e.URL = "https://shared.example/" }
+
+// oneByOne lets an endpoint have one request at a time, so that order shows.
+func oneByOne(e *webhook.Endpoint) { e.MaxInFlight = 1 }
+
 func status(code int) webhook.Outcome {
 	c := standard()
 	return webhook.Outcome{Kind: c.Classify(code), StatusCode: code, Phase: webhook.PhaseNone}
@@ -196,7 +215,7 @@ func (r *rig) dispatcher() *Dispatcher {
 // start starts a process.
 func (r *rig) start() *Dispatcher {
 	r.t.Helper()
-	contracts := map[string]*contract.Contract{contract.Standard: standard(), "plain": plain()}
+	contracts := builtin()
 	cfg := r.cfg
 	s := &session{db: r.db}
 	cfg.Store, cfg.Send, cfg.Clock = s, r.recv, r.clk

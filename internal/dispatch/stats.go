@@ -58,16 +58,21 @@ func (d *Dispatcher) Stats() Stats {
 	return s
 }
 
-// since is when something became due, in time: a place in the order of a lane says
-// no more than that it has waited since it came, or since the endpoint was
-// switched on.
+// since is when something became due, in time. A place in the order of a lane says
+// no more than that it has waited since it came; and what was held while the
+// endpoint was off waits since that was switched on.
 func (l *lane) since(due, came time.Time) time.Time {
+	on := l.endpoint.StateSince
 	switch {
-	case due.IsZero() || !store.IsSeat(due):
+	case due.IsZero():
 		return due
-	case l.endpoint.CatchingUp && !l.endpoint.StateSince.IsZero():
-		return earlier(l.endpoint.StateSince, came)
-	default:
+	case l.endpoint.CatchingUp && !on.IsZero():
+		return on
+	case store.IsSeat(due):
 		return came
+	case due.Before(on):
+		return on
+	default:
+		return due
 	}
 }
