@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,11 +24,13 @@ import (
 	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/config"
 	"github.com/posthorn/posthorn/internal/dispatch"
+	"github.com/posthorn/posthorn/internal/pagetoken"
 	"github.com/posthorn/posthorn/internal/publish"
 	"github.com/posthorn/posthorn/internal/send"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/store/sqlite"
 	"github.com/posthorn/posthorn/internal/telemetry"
+	"github.com/posthorn/posthorn/internal/transform"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
@@ -62,6 +65,10 @@ type App struct {
 	sender     *send.Sender
 	deliverer  *deliverer
 	auth       *auth.Authenticator
+	services   atomic.Pointer[services]
+	early      early
+	tokens     *pagetoken.Codec
+	texts      *catalog.Catalog
 	listener   net.Listener
 	metrics    net.Listener
 	serving    sync.Mutex // guards servers
@@ -75,6 +82,8 @@ type App struct {
 // seams are what tests put in the place of the machine's own; empty in a server.
 type seams struct {
 	resolver send.Resolver
+	// connect takes the place of dialling TCP.
+	connect func(context.Context, netip.AddrPort) (net.Conn, error)
 	// lanes stands between the dispatcher and the store.
 	lanes func(store.Lanes) store.Lanes
 }
@@ -95,9 +104,14 @@ func New(cfg config.Server, opt Options) (*App, error) {
 		opt.Stdout = io.Discard
 	}
 	promises := newContracts(opt.Log)
+	expressions, err := transform.New(transform.Config{})
+	if err != nil {
+		return nil, err
+	}
 	return &App{
-		cfg: cfg, opt: opt, log: opt.Log, clock: clock.Start(), networks: networks, registry: publish.NewRegistry(promises), contracts: promises,
-		ended: make(chan struct{}),
+		cfg: cfg, opt: opt, log: opt.Log, clock: clock.Start(), networks: networks, contracts: promises,
+		registry: publish.NewRegistry(promises, publish.WithFilters(expressions, opt.Log)),
+		ended:    make(chan struct{}),
 	}, nil
 }
 
@@ -116,21 +130,38 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
-	if err := a.openLanes(ctx); err != nil {
-		return err
-	}
-	handler, err := a.newAPI()
+	handler, err := a.openRest(ctx)
 	if err != nil {
 		return err
-	}
-	if err := a.dispatcher.Start(ctx); err != nil {
-		return fmt.Errorf("starting the lanes: %w", err)
 	}
 	a.serve(a.listener, handler)
 	if a.metrics != nil {
 		a.serve(a.metrics, a.metricsHandler())
 	}
 	return nil
+}
+
+// openRest opens the lanes over an open store, and makes the API's handler.
+func (a *App) openRest(ctx context.Context) (http.Handler, error) {
+	if err := a.openLanes(ctx); err != nil {
+		return nil, err
+	}
+	texts, err := catalog.Load()
+	if err != nil {
+		return nil, err
+	}
+	a.texts = texts
+	if err := a.openServices(texts); err != nil {
+		return nil, err
+	}
+	handler, err := a.newAPI()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.dispatcher.Start(ctx); err != nil {
+		return nil, fmt.Errorf("starting the lanes: %w", err)
+	}
+	return handler, nil
 }
 
 // openStore opens the data folder: keys, then the database.
@@ -191,8 +222,14 @@ func (a *App) warnOfProxies() {
 
 // openLanes builds everything between the API and the wire.
 func (a *App) openLanes(ctx context.Context) error {
-	a.sender = send.New(send.Config{Allow: a.networks, Own: a.ownListeners, Wall: a.clock.Wall, Resolver: a.seams.resolver})
-	a.deliverer = &deliverer{sender: a.sender, clock: a.clock, userAgent: userAgent(a.opt.Version), contracts: a.contracts}
+	a.sender = send.New(send.Config{Allow: a.networks, Own: a.ownListeners, Wall: a.clock.Wall, Resolver: a.seams.resolver, Connect: a.seams.connect})
+	var err error
+	if a.tokens, err = pagetoken.New(a.db.DeriveKey("page tokens")); err != nil {
+		return err
+	}
+	a.deliverer = &deliverer{
+		sender: a.sender, clock: a.clock, userAgent: userAgent(a.opt.Version), contracts: a.contracts, tokens: a.tokens, pages: a.publicURL(),
+	}
 	var lanes store.Lanes = a.db
 	if a.seams.lanes != nil {
 		lanes = a.seams.lanes(lanes)
@@ -204,7 +241,6 @@ func (a *App) openLanes(ctx context.Context) error {
 	a.publisher = publish.New(publish.Config{
 		Store: a.db, Registry: a.registry, Clock: a.clock, Offer: a.dispatcher.Offer, Unknown: a.dispatcher.Reread,
 	})
-	var err error
 	a.auth, err = auth.New(auth.Config{Keys: a.db, Tenants: a.db, AdminKey: a.admin.Reveal(), Clock: a.clock, Log: a.log})
 	if err != nil {
 		return config.NewFault(err, "The admin key can't be used: %s.", err)
@@ -222,6 +258,7 @@ func (a *App) openLanes(ctx context.Context) error {
 	}
 	a.registry.Load(endpoints, revisions)
 	a.dispatcher.Load(endpoints)
+	a.early.release(a.apply)
 	a.auth.Start()
 	return nil
 }
@@ -229,17 +266,54 @@ func (a *App) openLanes(ctx context.Context) error {
 // changed takes a commit's change to all who hold things in memory, before the
 // change's caller is answered (N2).
 func (a *App) changed(c store.Change) {
-	if a.dispatcher == nil {
-		return // still opening: nothing is held yet
+	if a.early.keep(c) {
+		return
 	}
+	a.apply(c)
+}
+
+// apply tells of a change those who hold what it concerns.
+func (a *App) apply(c store.Change) {
 	a.tellDisabled(c.Endpoint)
 	a.contracts.apply(c)
 	a.registry.Apply(c)
 	a.auth.Apply(c)
 	a.dispatcher.Apply(c)
+	if s := a.services.Load(); s != nil && c.Endpoint != nil {
+		s.changed()
+	}
 	if c.EndpointDeleted != 0 {
 		a.deliverer.forget(c.EndpointDeleted)
 	}
+}
+
+// early keeps the changes that jobs of the store make while the server still opens:
+// what is read then may be older than they are.
+type early struct {
+	mu   sync.Mutex
+	open bool
+	kept []store.Change
+}
+
+// keep takes a change while the server opens; false afterwards.
+func (e *early) keep(c store.Change) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open {
+		e.kept = append(e.kept, c)
+	}
+	return !e.open
+}
+
+// release applies what was kept, in order, before whatever comes after.
+func (e *early) release(apply func(store.Change)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open = true
+	for _, c := range e.kept {
+		apply(c)
+	}
+	e.kept = nil
 }
 
 // lastAnswers is how long answers may take after the database is gone.
@@ -286,13 +360,10 @@ func (a *App) end(err error) {
 
 // newAPI makes the HTTP surface.
 func (a *App) newAPI() (http.Handler, error) {
-	texts, err := catalog.Load()
-	if err != nil {
-		return nil, err
-	}
 	return api.New(api.Config{
-		Texts: texts.For("en"),
-		Store: a.db, Publisher: a.publisher, Match: a.registry.Match, Auth: a.auth, Contracts: a.contracts,
+		Texts: a.texts.For("en"), Catalog: a.texts, Filters: filters{a.registry, a.db}, Test: a.test, Matches: a.registry.WouldTake,
+		Offer: a.dispatcher.Offer, PageTokens: a.tokens,
+		Store: nudged{a.db, a.services.Load()}, Publisher: a.publisher, Match: a.registry.Match, Auth: a.auth, Contracts: a.contracts,
 		DefaultContract: contract.Standard, Render: a.deliverer.render, Clock: a.clock, Rand: rand.Reader,
 		CursorKey: a.db.DeriveKey("list cursors"), Limits: a.limits(), Ready: a.checks(), Metrics: telemetry.Handler(a.snapshot),
 		PublicURL: a.publicURL(), Version: a.opt.Version, Dev: a.cfg.Dev, Log: a.log,
@@ -328,6 +399,9 @@ func (a *App) Stop(ctx context.Context) error {
 }
 
 func (a *App) closeAll() {
+	if s := a.services.Load(); s != nil {
+		s.stop()
+	}
 	if a.auth != nil {
 		a.auth.Stop()
 	}

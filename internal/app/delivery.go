@@ -2,13 +2,16 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/url"
 	"sync"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/api"
 	"github.com/posthorn/posthorn/internal/clock"
 	"github.com/posthorn/posthorn/internal/dispatch"
+	"github.com/posthorn/posthorn/internal/pagetoken"
 	"github.com/posthorn/posthorn/internal/send"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -20,6 +23,10 @@ type deliverer struct {
 	clock     *clock.Clock
 	userAgent string
 	contracts *contracts
+	// tokens and pages are for contracts that deliver runs: pages is where page
+	// addresses begin.
+	tokens    *pagetoken.Codec
+	pages     string
 	composers sync.Map // composerKey → *composed
 }
 
@@ -29,9 +36,11 @@ type composerKey struct {
 	revision string
 }
 
-// composed is a composer and the version of the endpoint it was made for.
+// composed is a composer, and the version of the endpoint and the promise that it
+// was made for.
 type composed struct {
 	endpoint *webhook.Endpoint
+	contract *contract.Contract
 	composer *send.Composer
 }
 
@@ -41,12 +50,17 @@ func (d *deliverer) Attempt(ctx context.Context, s dispatch.Shot) webhook.Outcom
 	if err != nil {
 		return d.unprepared()
 	}
+	now := d.clock.Wall()
 	webhookID := webhookIDOf(s.Contract, s.Work.EventID, s.Work.DeliveryID)
-	body := send.AppendBody(nil, s.Contract, send.Parts{
+	parts := send.Parts{
 		TenantID: s.Work.Tenant, EventID: s.Work.EventID, EventType: s.Work.Type, CreatedAt: s.Work.CreatedAt,
-		Data: s.Work.Data, WebhookID: webhookID,
-	})
-	header, err := composer.Header(webhookID, s.Try, d.clock.Wall(), body)
+		Data: s.Work.Data, WebhookID: webhookID, SentAt: now,
+	}
+	if s.Contract.Delivers == contract.DeliversRun {
+		d.addRun(&parts, s.Work.Ref, s.Work.Run, s.Work.RunCounts)
+	}
+	body := send.AppendBody(nil, s.Contract, parts)
+	header, err := composer.Header(webhookID, s.Try, now, body)
 	if err != nil {
 		return d.unprepared()
 	}
@@ -54,6 +68,29 @@ func (d *deliverer) Attempt(ctx context.Context, s dispatch.Shot) webhook.Outcom
 		URL: s.Endpoint.URL, Header: header, Body: body, Timeout: s.Contract.Timeout.Std(),
 		Read: s.Contract.Response.Read, Keep: s.Contract.Response.Keep, Contract: s.Contract,
 	})
+}
+
+// addRun fills in what a run's notice says (S3). A plain event is a run of one:
+// its ID is the run's. Everything is the same in all attempts of a delivery.
+func (d *deliverer) addRun(p *send.Parts, ref webhook.Ref, run string, counts []byte) {
+	if run == "" {
+		run = p.EventID
+		counts, _ = json.Marshal(webhook.RunCounts{Total: 1, ByType: map[string]int{p.EventType: 1}}) // numbers and words always marshal
+	}
+	p.RunID, p.RunCounts = run, counts
+	p.PageToken = d.tokens.Issue(ref)
+	p.PageURL = d.pages + "/v1/runs/" + url.PathEscape(run) + "/events"
+}
+
+// countsOf reads a run's counts out of the event that finishing it published.
+func countsOf(event *webhook.Event) []byte {
+	var data struct {
+		Counts json.RawMessage `json:"counts"`
+	}
+	if err := json.Unmarshal(event.Data, &data); err != nil || len(data.Counts) == 0 {
+		return []byte("null")
+	}
+	return data.Counts
 }
 
 // webhookIDOf is the message's ID as the contract means it.
@@ -74,9 +111,13 @@ func (d *deliverer) render(v *webhook.Delivery, event *webhook.Event, endpoint *
 	webhookID := webhookIDOf(c, v.Event, v.ID)
 	var sent api.Sent
 	if event != nil && !event.Erased {
-		sent.Body = send.AppendBody(nil, c, send.Parts{
+		parts := send.Parts{
 			TenantID: event.Tenant, EventID: event.ID, EventType: event.Type, CreatedAt: event.CreatedAt, Data: event.Data, WebhookID: webhookID,
-		})
+		}
+		if c.Delivers == contract.DeliversRun {
+			d.addRun(&parts, v.Ref, event.Run, countsOf(event))
+		}
+		sent.Body = send.AppendBody(nil, c, parts)
 	}
 	add := func(name, value string) {
 		sent.Headers = append(sent.Headers, api.SentHeader{Header: webhook.Header{Name: name, Value: webhook.NewSecretText(value)}})
@@ -100,14 +141,16 @@ func (d *deliverer) render(v *webhook.Delivery, event *webhook.Event, endpoint *
 // once per version of the endpoint.
 func (d *deliverer) composer(s dispatch.Shot) (*send.Composer, error) {
 	key := composerKey{s.Endpoint.Key, s.Work.Contract, s.Work.ContractRevision}
-	if have, ok := d.composers.Load(key); ok && have.(*composed).endpoint == s.Endpoint {
-		return have.(*composed).composer, nil
+	if have, ok := d.composers.Load(key); ok {
+		if c := have.(*composed); c.endpoint == s.Endpoint && c.contract == s.Contract {
+			return c.composer, nil
+		}
 	}
 	made, err := send.NewComposer(s.Contract, d.userAgent, s.Endpoint.Headers, s.Endpoint.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	d.composers.Store(key, &composed{endpoint: s.Endpoint, composer: made})
+	d.composers.Store(key, &composed{endpoint: s.Endpoint, contract: s.Contract, composer: made})
 	return made, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -290,14 +291,15 @@ func prepared(t testing.TB, opt options) *server {
 		t.Fatal(err)
 	}
 	s.app.seams = opt.seams
-	other := *s.app.contracts[contract.Standard]
+	promised, _ := s.app.contracts.Lookup(contract.Standard)
+	other := *promised.Contract
 	if opt.timeout > 0 {
 		other.Timeout = contract.Duration(opt.timeout)
 	}
 	if opt.change != nil {
 		opt.change(&other)
 	}
-	s.app.contracts[contract.Standard] = &other
+	s.app.contracts.replace(&other)
 	t.Cleanup(func() {
 		if t.Failed() {
 			lines := strings.Split(s.log.String(), "\n")
@@ -305,6 +307,17 @@ func prepared(t testing.TB, opt options) *server {
 		}
 	})
 	return s
+}
+
+// replace puts another promise in a built-in one's place.
+func (c *contracts) replace(other *contract.Contract) {
+	old := c.now.Load()
+	next := promises{current: maps.Clone(old.current), revisions: maps.Clone(old.revisions), adopted: old.adopted}
+	had := next.current[other.Name]
+	next.revisions[promiseKey{other.Name, had.Revision}] = other
+	had.Contract = other
+	next.current[other.Name] = had
+	c.now.Store(&next)
 }
 
 // end stops the server within a time, once. Attempts that still run are cut.

@@ -15,7 +15,7 @@ import (
 func TestNotice_DisabledOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	a := &App{registry: publish.NewRegistry(), log: slog.New(slog.NewTextHandler(&log, nil))}
+	a := &App{registry: publish.NewRegistry(newContracts(slog.New(slog.DiscardHandler))), log: slog.New(slog.NewTextHandler(&log, nil))}
 	becomes := func(state webhook.EndpointState, reason webhook.StateReason) string {
 		log.Reset()
 		e := &webhook.Endpoint{Key: 1, ID: "ep_1", Tenant: "acme", URL: "https://example.com/?token=x", State: state, StateReason: reason}

@@ -35,7 +35,7 @@ type Parts struct {
 	RunCounts []byte
 	PageToken string
 	PageURL   string
-	// SentAt is the attempt's own time.
+	// SentAt is the attempt's own time; zero shows null.
 	SentAt time.Time
 }
 
@@ -78,7 +78,9 @@ func appendValue(dst []byte, from contract.Source, p Parts) []byte {
 	case contract.FromPageURL:
 		return appendString(dst, p.PageURL)
 	case contract.FromSentAt:
-		return appendTime(dst, p.SentAt)
+		if !p.SentAt.IsZero() {
+			return appendTime(dst, p.SentAt)
+		}
 	case contract.FromAttempt, contract.FromTimestamp: // headers only, as Contract.Validate knows
 	}
 	return append(dst, "null"...)

@@ -47,6 +47,9 @@ type Config struct {
 	RootCAs *x509.CertPool
 	// Wall stamps the start of each attempt; nil for the machine's clock.
 	Wall func() time.Time
+	// Connect connects to an address that the guard has passed; nil dials TCP, where
+	// the socket itself is judged once more.
+	Connect func(ctx context.Context, target netip.AddrPort) (net.Conn, error)
 	// MaxIdle and MaxIdlePerHost bound the pooled connections; 0 for 2,048 and 256.
 	MaxIdle        int
 	MaxIdlePerHost int
@@ -85,7 +88,10 @@ func New(config Config) *Sender {
 		guard:    newGuard(config.Allow, config.Own),
 		tls:      &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: config.RootCAs, NextProtos: []string{"h2", "http/1.1"}},
 	}
-	s.dialler.connect = s.dialler.connectTCP
+	s.dialler.connect = config.Connect
+	if s.dialler.connect == nil {
+		s.dialler.connect = s.dialler.connectTCP
+	}
 	s.pooled = s.newTransport()
 	return s
 }
