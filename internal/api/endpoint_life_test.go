@@ -216,7 +216,7 @@ func TestContract_S9_StaffStopsAndTheOwnerEnables(t *testing.T) {
 	promise, _ := contract.Builtin("signals")
 	for _, ask := range []struct{ path, accept, lang string }{
 		{path, "", "en"}, {path + "?lang=ja", "ko", "ja"}, {path, "ko-KR,en;q=0.5", "ko"}, {path, "fr, ja;q=0.4, ko;q=0.2", "ja"}, {path, "fr", "en"},
-		{path, "ja;q=0, ko;q=0.1", "ko"}, {path, ";;q=x,*", "en"},
+		{path, "ja;q=0", "en"}, {path, ";;q=x,*", "en"},
 	} {
 		got := f.send(to("GET", ask.path, "").key(key).with("Accept-Language", ask.accept)).is(200)
 		if want := all.For(ask.lang).Banner(promise, webhook.ReasonStaff); got.text("banner") != want || want == "" {
