@@ -77,8 +77,8 @@ type Owners struct {
 	waits *contract.Contract
 
 	mu sync.Mutex
-	// half are the notices of which one address was done with and the other was
-	// not; they wait in the store.
+	// half are the notices that are still in the store though an address was done
+	// with: the other failed, or the store did.
 	half map[int64]addresses
 
 	mailMissing       atomic.Bool
@@ -202,19 +202,22 @@ func (o *Owners) tell(ctx context.Context, n *store.Notice) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // cut by Stop, which is nobody's failure: it stays due
 	}
-	o.mu.Lock()
-	if again.IsZero() {
-		delete(o.half, n.ID)
-	} else if done.url || done.mail {
+	if done.url || done.mail {
+		o.mu.Lock()
 		o.half[n.ID] = done
+		o.mu.Unlock()
 	}
-	o.mu.Unlock()
 	return o.settle(ctx, n, again)
 }
 
 func (o *Owners) settle(ctx context.Context, n *store.Notice, again time.Time) error {
 	if err := o.cfg.Store.SettleNotice(ctx, n.ID, again); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
+	}
+	if again.IsZero() {
+		o.mu.Lock()
+		delete(o.half, n.ID)
+		o.mu.Unlock()
 	}
 	return nil
 }

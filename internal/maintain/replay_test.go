@@ -297,7 +297,7 @@ func TestEngine_ReplayIsCountedBeforeItBegins(t *testing.T) {
 // N21: a rate is real, and no burst a second.
 func TestEngine_N21_ReplayRateIsReal(t *testing.T) {
 	t.Parallel()
-	for _, rate := range []int{1, 7, 40, 1000} {
+	for _, rate := range []int{1, 7, 40, 300} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -426,7 +426,7 @@ func TestEngine_ReplayPausesWhileItsEndpointIsOff(t *testing.T) {
 			t.Fatalf("with its endpoint off it is %+v", got)
 		}
 		a.set(func() { a.steps = 0 })
-		<-time.After(time.Hour)
+		<-time.After(5 * time.Minute)
 		if n := len(a.taken()); n != stood || a.steps != 0 {
 			t.Fatalf("%d were queued and %d commits made while it was off", n-stood, a.steps)
 		}
@@ -462,7 +462,7 @@ func TestEngine_ReplayEndsWhenCanceledOrDeleted(t *testing.T) {
 		<-time.After(time.Second)
 		stood := len(a.taken())
 		a.set(func() { a.steps = 0 })
-		<-time.After(time.Hour)
+		<-time.After(5 * time.Minute)
 		r.Stop()
 		if got := a.state("orphan"); got.State != webhook.ReplayCanceled {
 			t.Errorf("that of a deleted endpoint is %+v", got)

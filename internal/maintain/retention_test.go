@@ -134,7 +134,7 @@ func TestFault_B51_PaceFollowsWhatThereIs(t *testing.T) {
 		t.Errorf("rests are %v and %v", early, late)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		k := &keeper{rows: 5_000_000, slice: 100, takes: 5 * time.Millisecond}
+		k := &keeper{rows: 5_000_000, slice: 1000, takes: 50 * time.Millisecond}
 		r := retentionRig(k)
 		r.Start()
 		<-time.After(2*time.Hour + 30*time.Minute)
