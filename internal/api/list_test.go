@@ -193,7 +193,7 @@ func TestLists_Parameters(t *testing.T) {
 	for _, query := range []string{"limit=1", "limit=250", "cursor=&limit=2&order=asc", "status=failed,dead", "since=2026-05-22T00:00:00Z", "since=2026-05-22T00:00:00.123456%2B02:00"} {
 		f.send(to("GET", "/v1/deliveries?"+query, "")).is(200)
 	}
-	f.send(to("GET", "/v1/deliveries?run=x", "")).problem(422, "unknown_field").faultAt("run", "unknown_field")
+	f.send(to("GET", "/v1/deliveries?source=x", "")).problem(422, "unknown_field").faultAt("source", "unknown_field")
 	f.send(to("GET", "/v1/deliveries?"+strings.Repeat("n", 5000)+"=1", "")).problem(422, "unknown_field").faultAt("query", "unknown_field")
 	f.send(to("GET", "/v1/deliveries?%zz", "")).problem(422, "invalid_field").faultAt("query", "invalid_field")
 	f.send(to("GET", "/v1/limits?x=1", "")).problem(422, "unknown_field")
