@@ -32,33 +32,24 @@ func (t *tx) settle(ref webhook.Ref, flags int64) error {
 	return nil
 }
 
-// remove takes a delivery out of the log, with its attempts, and its event with
-// the last one that was made at its acceptance (P9).
+// remove takes a test that nobody keeps out of the database, and its event with
+// the last delivery that was made at its acceptance (P9).
 func (t *tx) remove(ref webhook.Ref) error {
-	var event, attempt int64
-	found, err := t.one(`SELECT event, last_attempt FROM delivery WHERE pos = ?`, []any{int64(ref)}, func(s *sqlite3.Stmt) {
-		event, attempt = s.ColumnInt64(0), s.ColumnInt64(1)
-	})
+	var e oldEvent
+	found, err := t.one(`SELECT e.pos, e.tenant, e.id FROM delivery d JOIN event e ON e.pos = d.event WHERE d.pos = ?`, []any{int64(ref)},
+		func(s *sqlite3.Stmt) {
+			e = oldEvent{pos: s.ColumnInt64(0), tenant: s.ColumnInt64(1), id: s.ColumnText(2)}
+		})
 	if err != nil || !found {
 		return err
 	}
 	if err := t.pin(); err != nil {
 		return err
 	}
-	for attempt != 0 {
-		var prev int64
-		if _, err := t.one(`SELECT prev FROM attempt WHERE pos = ?`, []any{attempt}, func(s *sqlite3.Stmt) { prev = s.ColumnInt64(0) }); err != nil {
-			return err
-		}
-		if err := t.exec(`DELETE FROM attempt WHERE pos = ?`, attempt); err != nil {
-			return err
-		}
-		attempt = prev
-	}
-	if err := t.exec(`DELETE FROM delivery WHERE pos = ?`, int64(ref)); err != nil {
+	if _, err := t.removeDelivery(int64(ref)); err != nil {
 		return err
 	}
-	first, end, err := deliveriesOf(t.conn, event)
+	first, end, err := deliveriesOf(t.conn, e.pos)
 	if err != nil {
 		return err
 	}
@@ -66,14 +57,6 @@ func (t *tx) remove(ref webhook.Ref) error {
 	if err != nil || left {
 		return err
 	}
-	return t.removeEvent(event)
-}
-
-// removeEvent removes an event that no delivery is left of, and what is remembered
-// of its ID.
-func (t *tx) removeEvent(event int64) error {
-	if err := t.exec(`DELETE FROM event_key WHERE hash = (SELECT hash FROM event_key WHERE event = ?)`, event); err != nil {
-		return err
-	}
-	return t.exec(`DELETE FROM event WHERE pos = ?`, event)
+	_, _, err = t.removeOld(e, removeSlice)
+	return err
 }
