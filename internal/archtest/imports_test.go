@@ -45,25 +45,31 @@ func rows() []row {
 		{"internal/clock", "", ""},
 		{"internal/catalog", "<nouns>", ""},
 		{"internal/seal", "internal/webhook", ""},
+		{"internal/pagetoken", "internal/webhook", ""},
+		{"internal/simulate", "contract", ""},
 		// Storage.
 		{"internal/store", "<nouns>", ""},
 		{"internal/store/storetest", "<seam>", ""},
 		{"internal/store/sqlite", "<seam> internal/seal", "internal/store/storetest"},
+		// What verbs and edges decide alike.
+		{"internal/again", "<seam>", ""},
 		// Verbs.
-		{"internal/publish", "<seam>", "<real>"},
+		{"internal/transform", "<nouns>", ""},
+		{"internal/publish", "<seam>", "<real> internal/transform"},
 		{"internal/send", "<nouns> internal/clock signature", ""},
 		{"internal/dispatch", "<seam>", "<real>"},
+		{"internal/maintain", "<seam> internal/catalog", "<real>"},
 		{"internal/telemetry", "<nouns> internal/clock", ""},
 		// Edges.
 		{"internal/auth", "<seam>", "<real>"},
-		{"internal/api", "<seam> signature internal/catalog internal/auth internal/publish", "<real> client"},
+		{"internal/api", "<seam> signature internal/catalog internal/simulate internal/again internal/auth internal/publish", "<real> internal/pagetoken client"},
 		// Wiring.
 		{"internal/config", "<nouns>", ""},
-		{"internal/app", "<seam> <verbs> <edges> internal/catalog internal/telemetry signature internal/seal internal/config internal/store/sqlite", "client internal/store/storetest"},
-		{"internal/cli/receiver", "signature", ""},
+		{"internal/app", "<seam> <verbs> <edges> internal/catalog internal/pagetoken internal/again internal/transform internal/maintain internal/telemetry signature internal/seal internal/config internal/store/sqlite", "client internal/store/storetest"},
+		{"internal/cli/receiver", "signature internal/simulate", ""},
 		{"internal/cli/demo", "signature client internal/clock internal/cli/receiver", ""},
 		{"internal/cli/bench", "signature client internal/clock internal/cli/receiver", ""},
-		{"internal/cli", "contract signature client internal/webhook internal/catalog internal/clock internal/config internal/cli/receiver internal/cli/demo internal/cli/bench", ""},
+		{"internal/cli", "contract signature client internal/webhook internal/simulate internal/catalog internal/clock internal/config internal/cli/receiver internal/cli/demo internal/cli/bench", ""},
 		{"internal/cli/reference", "<nouns> signature internal/catalog internal/send internal/clock internal/config internal/cli", ""},
 		{"cmd/posthorn", "internal/clock internal/config internal/app internal/cli", ""},
 		// Around the code.
@@ -84,6 +90,8 @@ func walls() []wall {
 	return []wall{
 		{"github.com/ncruces/go-sqlite3", "internal/store/sqlite", "SQL stays in the driver"},
 		{"github.com/prometheus", "internal/telemetry", "what is counted is a bounded set in one place"},
+		{"github.com/google/cel-go", "internal/transform", "how a filter is written down is one package's business"},
+		{"github.com/wneessen/go-mail", "internal/maintain", "mail goes out in one place"},
 		{"github.com/alecthomas/kong", "internal/cli internal/config", "the command line stays at its edge"},
 		{"go.yaml.in/yaml", "contract internal/catalog internal/config internal/cli", "YAML is the form of contracts, texts and settings"},
 	}

@@ -26,6 +26,7 @@ func sleepers() map[string]string {
 	return map[string]string{
 		"internal/dispatch/fakestore_test.go": "runs inside the bubbles of the tests beside it",
 		"internal/dispatch/model_test.go":     "the same",
+		"internal/dispatch/fakelife_test.go":  "the same",
 		"internal/dispatch/bench_test.go":     "a benchmark's requests take real time",
 	}
 }
@@ -97,11 +98,21 @@ func TestPackagesSayWhatTheyAre(t *testing.T) {
 }
 
 // Time in tests is virtual: a test that sleeps does it inside a bubble of
-// testing/synctest, where it costs nothing and proves something.
+// testing/synctest, where it costs nothing and proves something. bubble and
+// inVirtualTime make one.
 func TestTestsSleepOnlyInVirtualTime(t *testing.T) {
 	t.Parallel()
 	for _, s := range sources(t) {
 		virtual := slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			made, ok := call.Fun.(*ast.Ident)
+			virtual = virtual || ok && (made.Name == "bubble" || made.Name == "inVirtualTime")
+			return true
+		})
 		if _, ok := sleepers()[s.path]; ok || virtual || !strings.HasSuffix(s.path, "_test.go") {
 			continue
 		}
