@@ -133,6 +133,9 @@ type Config struct {
 	// Matches tells whether an endpoint would take an event, which has its data, now:
 	// under which promise and by which ordering key. nil: whatever its patterns take.
 	Matches func(*webhook.Event, *webhook.Endpoint) (target store.Target, key string, ok bool)
+	// Explain says of each endpoint of a tenant what it makes of an event, which has
+	// its data, now. nil: what Matches says.
+	Explain func(tenant string, e *webhook.Event) []publish.Explained
 	// Offer hands the deliveries of a run that was finished to their lanes, after
 	// their commit. It must not block. May be nil.
 	Offer func([]store.Work)

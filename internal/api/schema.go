@@ -147,6 +147,11 @@ func newRegistry() *registry {
 		reflect.TypeFor[contract.Trigger]():     texts(contract.Triggers()),
 		reflect.TypeFor[webhook.Reason]():       texts(webhook.Reasons()),
 		reflect.TypeFor[webhook.Scope]():        texts(webhook.Scopes()),
+		reflect.TypeFor[webhook.RunState]():     texts([]webhook.RunState{webhook.RunOpen, webhook.RunFinished, webhook.RunDeleted}),
+		reflect.TypeFor[webhook.ReplayState](): texts([]webhook.ReplayState{
+			webhook.ReplayCounting, webhook.ReplayRunning, webhook.ReplayPaused, webhook.ReplayDone, webhook.ReplayCanceled,
+		}),
+		reflect.TypeFor[Explained](): texts(explanations()),
 	}}
 }
 

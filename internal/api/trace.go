@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/publish"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -17,22 +18,23 @@ type Explained string
 // What can become of an event at an endpoint. What waits has the reason for which
 // it waits, where that is the endpoint's; the rest has the first one that holds.
 const (
-	ExplainedSent          Explained = "sent"           // it has deliveries: their statuses say how far they are
-	ExplainedGated         Explained = "gated"          // its delivery waits until the URL answers again
-	ExplainedOff           Explained = "off"            // its delivery waits or was skipped, because the endpoint is or was off
-	ExplainedExpanding     Explained = "expanding"      // its delivery is still being written
-	ExplainedDeleted       Explained = "deleted"        // the endpoint was deleted since
-	ExplainedNotSubscribed Explained = "not_subscribed" // none of its patterns takes the type
-	ExplainedFilteredOut   Explained = "filtered_out"   // its filter does not take the event
-	ExplainedCreatedAfter  Explained = "created_after"  // the endpoint was made after the event
-	ExplainedChangedAfter  Explained = "changed_after"  // it would take it now, and did not then
+	ExplainedSent          Explained = "sent"                // it has deliveries: their statuses say how far they are
+	ExplainedGated         Explained = "gated"               // its delivery waits until the URL answers again
+	ExplainedOff           Explained = "off"                 // its delivery waits or was skipped, because the endpoint is or was off
+	ExplainedExpanding     Explained = "expanding"           // its delivery is still being written
+	ExplainedDeleted       Explained = "deleted"             // the endpoint was deleted since
+	ExplainedNotSubscribed Explained = "type_not_subscribed" // none of its patterns takes the type
+	ExplainedFilteredOut   Explained = "filtered_out"        // its filter does not take the event
+	ExplainedNoValue       Explained = "filter_no_value"     // its filter has no value for the event
+	ExplainedCreatedAfter  Explained = "created_after"       // the endpoint was made after the event
+	ExplainedChangedAfter  Explained = "changed_after"       // it would take it now, and did not then
 )
 
 // explanations lists them in the order above.
 func explanations() []Explained {
 	return []Explained{
 		ExplainedSent, ExplainedGated, ExplainedOff, ExplainedExpanding, ExplainedDeleted, ExplainedNotSubscribed,
-		ExplainedFilteredOut, ExplainedCreatedAfter, ExplainedChangedAfter,
+		ExplainedFilteredOut, ExplainedNoValue, ExplainedCreatedAfter, ExplainedChangedAfter,
 	}
 }
 
@@ -43,7 +45,7 @@ const traceMost = 10_000
 // wireTraced is what became of an event at one endpoint.
 type wireTraced struct {
 	Endpoint   string         `json:"endpoint" example:"ep_01k8x3m5t2f4v9z7q1c6b8n0da"`
-	Reason     Explained      `json:"reason" doc:"sent: it has deliveries. gated, off, expanding: its delivery waits or was skipped for this. deleted: the endpoint was deleted since. not_subscribed, filtered_out, created_after, changed_after: why it has none." example:"sent"`
+	Reason     Explained      `json:"reason" doc:"sent: it has deliveries. gated, off, expanding: its delivery waits or was skipped for this. deleted: the endpoint was deleted since. type_not_subscribed, filtered_out, filter_no_value, created_after, changed_after: why it has none." example:"sent"`
 	Deliveries []wireDelivery `json:"deliveries" doc:"The event's deliveries to it, newest first."`
 }
 
@@ -83,9 +85,10 @@ func (a *API) traceEvent(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	why := a.explain(event)
 	out := wireTrace{Event: event.ID, Type: event.Type, Data: []wireTraced{}, Next: a.cursor(c, listed.Next, false), Prev: a.cursor(c, listed.Prev, true)}
 	for _, e := range listed.Items {
-		out.Data = append(out.Data, a.traceOf(event, e, sent.at[e.ID]))
+		out.Data = append(out.Data, a.traceOf(e, sent.at[e.ID], why))
 	}
 	if listed.Next == 0 {
 		gone, err := a.tracedDeleted(ctx, event, sent)
@@ -125,7 +128,7 @@ func (a *API) deliveriesOf(ctx context.Context, event *webhook.Event) (sentTo, e
 	return out, nil
 }
 
-func (a *API) traceOf(event *webhook.Event, e *webhook.Endpoint, sent []*webhook.Delivery) wireTraced {
+func (a *API) traceOf(e *webhook.Endpoint, sent []*webhook.Delivery, why func(*webhook.Endpoint) Explained) wireTraced {
 	out := wireTraced{Endpoint: e.ID, Deliveries: []wireDelivery{}}
 	for _, d := range sent {
 		out.Deliveries = append(out.Deliveries, a.showDelivery(d))
@@ -133,7 +136,7 @@ func (a *API) traceOf(event *webhook.Event, e *webhook.Endpoint, sent []*webhook
 	if len(sent) > 0 {
 		out.Reason = whyWaits(sent[0])
 	} else {
-		out.Reason = a.explain(event, e)
+		out.Reason = why(e)
 	}
 	return out
 }
@@ -156,18 +159,42 @@ func whyWaits(d *webhook.Delivery) Explained {
 	}
 }
 
-// explain says why an endpoint has no delivery of an event.
-func (a *API) explain(event *webhook.Event, e *webhook.Endpoint) Explained {
-	switch {
-	case !webhook.MatchAny(e.Events, event.Type):
-		return ExplainedNotSubscribed
-	case e.CreatedAt.After(event.AcceptedAt):
-		return ExplainedCreatedAfter
+// explain makes what says why an endpoint has no delivery of an event.
+func (a *API) explain(event *webhook.Event) func(*webhook.Endpoint) Explained {
+	now := map[webhook.EndpointKey]publish.Why{}
+	if a.cfg.Explain != nil {
+		for _, one := range a.cfg.Explain(event.Tenant, event) {
+			now[one.Endpoint.Key] = one.Why
+		}
+	}
+	return func(e *webhook.Endpoint) Explained {
+		why, known := now[e.Key]
+		if !known {
+			why = a.wouldTake(event, e)
+		}
+		switch {
+		case why == publish.WhyNotSubscribed:
+			return ExplainedNotSubscribed
+		case e.CreatedAt.After(event.AcceptedAt):
+			return ExplainedCreatedAfter
+		case why == publish.WhyFilteredOut:
+			return ExplainedFilteredOut
+		case why == publish.WhyNoValue:
+			return ExplainedNoValue
+		default:
+			return ExplainedChangedAfter
+		}
+	}
+}
+
+func (a *API) wouldTake(event *webhook.Event, e *webhook.Endpoint) publish.Why {
+	if !webhook.MatchAny(e.Events, event.Type) {
+		return publish.WhyNotSubscribed
 	}
 	if _, _, ok := a.matches(event, e); !ok {
-		return ExplainedFilteredOut
+		return publish.WhyFilteredOut
 	}
-	return ExplainedChangedAfter
+	return publish.WhyMatched
 }
 
 // matches tells whether an endpoint would take an event now.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/posthorn/posthorn/contract"
+	"github.com/posthorn/posthorn/internal/publish"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -21,7 +22,15 @@ import (
 // made or changed after the event, deleted since.
 func TestTrace_EveryEndpointWithItsReason(t *testing.T) {
 	t.Parallel()
+	var undecided publish.Why
 	f := newFixture(t, func(c *Config) {
+		c.Explain = func(_ string, ev *webhook.Event) (out []publish.Explained) {
+			e, err := c.Store.GetEndpoint(t.Context(), ev.Tenant, "filtered")
+			if err == nil && undecided != "" {
+				out = append(out, publish.Explained{Endpoint: e, Why: undecided})
+			}
+			return out
+		}
 		c.Matches = func(ev *webhook.Event, e *webhook.Endpoint) (store.Target, string, bool) {
 			return store.Target{}, "", e.ID != "filtered" && webhook.MatchAny(e.Events, ev.Type)
 		}
@@ -49,7 +58,7 @@ func TestTrace_EveryEndpointWithItsReason(t *testing.T) {
 	put("later", "a.*")
 	f.send(to("DELETE", "/v1/endpoints/gone", "")).is(204)
 	want := map[string]string{
-		"sent": "sent delivered", "off": "off pending", "filtered": "filtered_out", "changed": "changed_after", "elsewhere": "not_subscribed",
+		"sent": "sent delivered", "off": "off pending", "filtered": "filtered_out", "changed": "changed_after", "elsewhere": "type_not_subscribed",
 		"later": "created_after", "gone": "deleted canceled",
 	}
 	for _, limit := range []string{"2", "50"} {
@@ -74,6 +83,10 @@ func TestTrace_EveryEndpointWithItsReason(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("by %s: %v\nwant %v", limit, got, want)
 		}
+	}
+	undecided = publish.WhyNoValue
+	if got := f.send(to("GET", "/v1/events/"+event+"/trace", "")).is(200); !strings.Contains(got.raw, `{"endpoint":"filtered","reason":"filter_no_value"`) {
+		t.Errorf("where the filter has no value: %s", got.raw)
 	}
 	f.send(to("GET", "/v1/events/none/trace", "")).problem(404, "not_found")
 	f.send(to("GET", "/v1/events/"+event+"/trace", "").key(f.tenant("acme"))).problem(404, "not_found")
