@@ -28,7 +28,11 @@ func broken() map[string]string {
 			ON a.delivery = d.pos WHERE d.rows <> coalesce(a.n, 0)`,
 		"a log whose end is missing":      `SELECT pos FROM delivery WHERE last_attempt IS NOT NULL AND last_attempt NOT IN (SELECT pos FROM attempt)`,
 		"an attempt without its delivery": `SELECT pos FROM attempt WHERE delivery NOT IN (SELECT pos FROM delivery)`,
-		"a mark of one that is done":      `SELECT delivery FROM running WHERE delivery NOT IN (SELECT pos FROM waiting)`,
+		"a line whose head has no turn": `SELECT l.key FROM line l LEFT JOIN delivery d ON d.pos = l.head
+			WHERE l.head > 0 AND (d.pos IS NULL OR d.next_at IS NULL OR d.next_at >= 1 << 50 OR d.seat IS NOT NULL)`,
+		"one that waits in no line": `SELECT d.pos FROM delivery d WHERE d.next_at >= 1 << 50
+			AND (d.flags & 32 = 0 OR NOT EXISTS (SELECT 1 FROM line l WHERE l.endpoint = d.endpoint AND l.key = d.line_key AND l.head <> d.pos))`,
+		"a mark of one that is done": `SELECT delivery FROM running WHERE delivery NOT IN (SELECT pos FROM waiting)`,
 	}
 }
 

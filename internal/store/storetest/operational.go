@@ -59,13 +59,36 @@ func emitWithOutcome(f *fixture) {
 	f.same("handed over", handed, work)
 }
 
+// raise answers RecordParams.Raise with an event for nobody.
+func (f *fixture) raise(eventType string, _ *webhook.Endpoint) (store.AcceptParams, bool) {
+	f.Helper()
+	return f.raiseFor()(eventType, nil)
+}
+
+// raiseFor answers RecordParams.Raise with an event that is matched anew when it
+// is accepted.
+func (f *fixture) raiseFor(targets ...*webhook.Endpoint) func(string, *webhook.Endpoint) (store.AcceptParams, bool) {
+	return func(eventType string, _ *webhook.Endpoint) (store.AcceptParams, bool) {
+		p := newEvent(webhook.DefaultTenant, -1, f.now, targets...)
+		p.Type = eventType
+		matched := store.Matched{Targets: p.Targets}
+		p.Rematch = func() store.Matched {
+			_, revisions, _ := f.LoadSubscriptions(f.ctx) // without one nothing matches
+			matched.Revision = revisions[webhook.DefaultTenant]
+			return matched
+		}
+		return p, true
+	}
+}
+
 func noSecondDisabledEvent(f *fixture) {
 	e := f.endpoint("a")
 	work := f.sendMany(e, 3)
 	for i, w := range work {
 		p := f.end(w, contract.StatusDead, webhook.WhyStopped)
 		p.Disable = webhook.ReasonGone
-		p.Emit = []store.AcceptParams{f.operational(webhook.TypeEndpointDisabled), f.operational(webhook.TypeWebhookFailed)}
+		p.Raise = f.raise
+		p.Emit = []store.AcceptParams{f.operational(webhook.TypeWebhookFailed)}
 		if r := f.record(p); !r.Applied {
 			f.Fatalf("outcome %d was not applied", i)
 		}
@@ -87,17 +110,32 @@ func staleEmitWritesNothing(f *fixture) {
 	before := f.snapshot()
 	p := f.end(w, contract.StatusFailed, webhook.WhyExhausted)
 	p.Disable = webhook.ReasonNoSuccess
-	p.Emit = []store.AcceptParams{f.operational(webhook.TypeWebhookFailed), f.operational(webhook.TypeEndpointDisabled)}
+	p.Emit = []store.AcceptParams{f.operational(webhook.TypeWebhookFailed), f.operational(webhook.TypeEndpointDegraded)}
 	p.Emit[1].Revision--
 	r := <-f.begin(p)
 	f.fails(r.err, store.ErrStale)
 	f.same("what is stored", f.snapshot(), before)
 
+	// One about the endpoint is prepared only inside the commit: it undoes it.
 	p.Emit[1].Revision++
+	raised := f.operational(webhook.TypeEndpointDisabled)
+	raised.Revision--
+	p.Raise = func(string, *webhook.Endpoint) (store.AcceptParams, bool) { return raised, true }
+	r = <-f.begin(p)
+	f.fails(r.err, store.ErrStale)
+	f.same("what is stored", f.snapshot(), before)
+
+	// With Rematch both find out by themselves.
+	p.Raise = f.raise
+	rev := p.Emit[1].Revision
+	p.Emit[1].Revision = -1
+	p.Emit[1].Rematch = func() store.Matched { return store.Matched{Revision: rev} }
 	if r := f.record(p); !r.Applied {
 		f.Fatal("matched again, it was not applied")
 	}
 	f.same("state", f.getEndpoint(e).State, webhook.EndpointDisabled)
+	f.same("types", f.types(webhook.DefaultTenant),
+		[]string{eventType, webhook.TypeEndpointDisabled, webhook.TypeWebhookFailed, webhook.TypeEndpointDegraded})
 }
 
 // With the tenant whoever would hear of an outcome is gone; it is written all the

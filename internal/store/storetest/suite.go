@@ -58,6 +58,7 @@ func Run(t *testing.T, factory Factory) {
 		operationalCases(), healthCases(), eventCases(), deliveryCases(), filterCases(), pageCases(), endpointCases(),
 		tenantCases(), keyCases(), isolationCases(), concurrencyCases(),
 		skipCases(), catchUpCases(), keepCases(),
+		lineCases(), termsCases(), turnCases(),
 		auditCases(), contractCases(), shownCases(), againCases(), runCases(), replayCases(),
 	)
 	for _, c := range all {
