@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
@@ -13,7 +14,7 @@ import (
 // go to an old URL or bear old secrets; one already on the wire may end. It is
 // called in the order of commits, from the store's writer, and does not wait.
 func (d *Dispatcher) Apply(ch store.Change) {
-	if ch.Endpoint == nil && ch.EndpointDeleted == 0 && len(ch.Canceled) == 0 && len(ch.Erased) == 0 && len(ch.Accepted) == 0 {
+	if ch.Endpoint == nil && ch.EndpointDeleted == 0 && len(ch.Canceled) == 0 && len(ch.Erased) == 0 && len(ch.Accepted) == 0 && ch.Contract == nil {
 		return
 	}
 	d.mu.Lock()
@@ -24,6 +25,11 @@ func (d *Dispatcher) Apply(ch store.Change) {
 	}
 	if ch.Endpoint != nil {
 		d.update(ch.Endpoint, now)
+	}
+	if ch.Contract != nil { // what is under way may follow another revision now
+		for _, l := range d.lanes {
+			l.contract = nil
+		}
 	}
 	for _, ref := range ch.Canceled {
 		d.cancel(ref, now)
@@ -47,10 +53,12 @@ func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
 	}
 	was := l.endpoint
 	moved := was.URL != e.URL
-	if moved || !e.On() || len(e.Skips) > len(was.Skips) {
-		d.withdraw(l)
+	marked := len(e.Skips) > 0 && !slices.Equal(e.Skips, was.Skips)
+	if moved || !e.On() || marked {
+		d.withdraw(l) // by the old URL
 	}
-	l.endpoint, l.standing.On = e, e.On()
+	l.set(e)
+	l.standing.On = e.On()
 	l.epoch.Add(1)
 	switch {
 	case was.On() && !e.On():
@@ -61,7 +69,7 @@ func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
 		l.readAt, l.restUntil, l.rests = time.Time{}, time.Time{}, 0
 		l.pace, l.standing = firstPace, standingOf(e)
 		d.letProbeOut(l)
-	case len(e.Skips) > 0:
+	case marked:
 		d.vacate(l, func(it *item) bool { return !l.skips(&it.work) })
 	}
 	if was.CatchingUp != e.CatchingUp {

@@ -306,3 +306,16 @@ func (db *fakeDB) catchUpStep(key webhook.EndpointKey, n int) (done bool) {
 	})
 	return done
 }
+
+// ahead is the unfinished delivery at the head of a delivery's line, 0 if there is
+// none before it.
+func (db *fakeDB) ahead(ref webhook.Ref) webhook.Ref {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	w := &db.rows[ref].work
+	rest := db.lines[line{w.Endpoint, w.Key}]
+	if w.Key == "" || db.rows[ref].status.Final() || len(rest) == 0 || rest[0] == ref {
+		return 0
+	}
+	return rest[0]
+}

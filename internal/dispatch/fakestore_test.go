@@ -418,7 +418,7 @@ func (db *fakeDB) record(p *store.RecordParams) (store.RecordResult, []store.Cha
 
 func (db *fakeDB) transition(r *row, p *store.RecordParams) (store.RecordResult, []store.Change) {
 	w := &r.work
-	applies := !r.status.Final() && w.Round == p.Round && w.Attempts == p.Attempts
+	applies := !r.status.Final() && w.Round == p.Round && w.Attempts == p.Attempts && (!p.Join || w.Joins)
 	absorbs := !applies && !r.status.Final() && p.Delivered()
 	if p.Attempt != nil {
 		a := *p.Attempt

@@ -163,7 +163,11 @@ func (d *Dispatcher) leaveGate(f *flight, concluded bool, now time.Time) {
 	case roleProbe:
 		g.probing = false
 		switch {
-		case !g.closed || concluded:
+		case !g.closed:
+		case concluded:
+			if g.probe == 0 { // it has no next attempt, so the oldest is tried at once
+				d.queueProbe(g)
+			}
 		case f.how == howMissing, f.how == howExpired:
 			d.unprobe(g)
 		default:

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,10 @@ type lane struct {
 	keys *gateKeys
 	// pace is the adaptive limit (N18).
 	pace int
+	// marks are the endpoint's last ones, also when all their rows are written: a
+	// read or an offer may be older. A mark stays true, since its seats are given
+	// once.
+	marks []webhook.Skip
 	// standing is the endpoint's health as far as this process has seen it.
 	standing contract.Standing
 
@@ -66,10 +71,28 @@ type lane struct {
 }
 
 func newLane(e *webhook.Endpoint) *lane {
-	l := &lane{key: e.Key, endpoint: e, pace: firstPace, standing: standingOf(e)}
+	l := &lane{key: e.Key, pace: firstPace}
 	l.alarm.lane = l
+	l.set(e)
+	l.standing = standingOf(e)
 	return l
 }
+
+// set puts an endpoint's snapshot in place.
+func (l *lane) set(e *webhook.Endpoint) {
+	l.endpoint = e
+	for _, s := range e.Skips {
+		if !slices.ContainsFunc(l.marks, func(m webhook.Skip) bool { return m.First == s.First && m.Before == s.Before }) {
+			l.marks = append(l.marks, s)
+		}
+	}
+	if n := len(l.marks) - max(mostMarks, len(e.Skips)); n > 0 {
+		l.marks = slices.Delete(l.marks, 0, n)
+	}
+}
+
+// mostMarks is how many marks a lane remembers.
+const mostMarks = 8
 
 // firstPace is the adaptive limit of a lane that nothing is known of.
 const firstPace = 8
@@ -106,11 +129,11 @@ func standingOf(e *webhook.Endpoint) contract.Standing {
 
 // skips tells whether a mark on the endpoint ends a delivery (N17).
 func (l *lane) skips(w *store.Work) bool {
-	if len(l.endpoint.Skips) == 0 || w.Trigger == contract.TriggerTest {
+	if len(l.marks) == 0 || w.Trigger == contract.TriggerTest {
 		return false
 	}
-	_, skipped := l.endpoint.Skipped(seatOf(w))
-	return skipped
+	seat := seatOf(w)
+	return slices.ContainsFunc(l.marks, func(m webhook.Skip) bool { return seat >= m.First && seat < m.Before })
 }
 
 // seatOf is a delivery's place in the order of queueing.

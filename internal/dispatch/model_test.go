@@ -17,7 +17,9 @@ import (
 // and restarts, and checks after each request and at the end: never two requests
 // at once for one delivery; none after its end, after its endpoint's pause, or
 // after a success that was seen; fresh events of a lane in their order; no
-// request without a row in the log unless a crash took it; every delivery ends.
+// request without a row in the log unless a crash took it; none of a key before the
+// one in front of it ended; none under a mark; every delivery ends, and every gate
+// opens.
 func TestEngine_Model(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,6 +33,12 @@ func TestEngine_Model(t *testing.T) {
 				"schedule":      m.schedule,
 				"send a test":   m.sendTest,
 				"cancel":        m.cancel,
+				"in line":       m.publishKeyed,
+				"resend":        m.resend,
+				"skip":          m.skip,
+				"write skips":   m.writeSkips,
+				"enable":        m.enable,
+				"catch up":      m.catchUp,
 				"switch":        m.switchEndpoint,
 				"behave":        m.behave,
 				"store faults":  m.storeFaults,
@@ -65,16 +73,23 @@ type model struct {
 	offAt    map[webhook.EndpointKey]time.Time // when a pause was acknowledged
 	ordered  map[webhook.Ref]bool              // offered in order, so sent in order
 	newest   map[webhook.EndpointKey]webhook.Ref
+	marks    map[webhook.EndpointKey]mark
 	requests map[webhook.Ref]int
 	answered map[webhook.Ref]int // with a 2xx
 	faulted  map[webhook.Ref]int // no handle was left
 	lost     map[webhook.Ref]int // a crash may have taken a request's row
 }
 
+// mark is an acknowledged mark: what has a seat before it is skipped.
+type mark struct {
+	before webhook.Ref
+	at     time.Time
+}
+
 func newModel(t *rapid.T) *model {
 	m := &model{
 		t: t, behaves: map[webhook.EndpointKey]behaviour{}, offAt: map[webhook.EndpointKey]time.Time{},
-		ordered: map[webhook.Ref]bool{}, newest: map[webhook.EndpointKey]webhook.Ref{},
+		marks: map[webhook.EndpointKey]mark{}, ordered: map[webhook.Ref]bool{}, newest: map[webhook.EndpointKey]webhook.Ref{},
 		requests: map[webhook.Ref]int{}, answered: map[webhook.Ref]int{}, faulted: map[webhook.Ref]int{}, lost: map[webhook.Ref]int{},
 	}
 	m.rig = newRig(t, Config{
@@ -87,6 +102,9 @@ func newModel(t *rapid.T) *model {
 		m.rig.endpoint(key, func(e *webhook.Endpoint) {
 			e.Contract = "plain"
 			e.MaxInFlight = int(key) // order is exact in the lane of one at a time
+			if key > 1 {
+				e.Contract, e.URL = "gated", "https://shared.example/"
+			}
 		})
 	}
 	m.rig.recv.onSend = m.onSend
@@ -99,8 +117,15 @@ func newModel(t *rapid.T) *model {
 func (m *model) onSend(s Shot) {
 	now, ref, key := time.Now(), s.Work.Ref, s.Endpoint.Key
 	r := m.rig.db.get(ref)
+	ahead := m.rig.db.ahead(ref)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if ahead != 0 && r.work.Round == 1 {
+		m.t.Errorf("delivery %d goes out before %d of its key has ended", ref, ahead)
+	}
+	if mk, is := m.marks[key]; is && s.Work.Seat < mk.before && now.After(mk.at) && s.Work.Trigger != contract.TriggerTest {
+		m.t.Errorf("delivery %d goes out although a mark skips it", ref)
+	}
 	m.requests[ref]++
 	if r.status.Final() && now.After(r.ended) {
 		m.t.Errorf("delivery %d goes out after it ended %s", ref, r.status)
@@ -114,7 +139,7 @@ func (m *model) onSend(s Shot) {
 	if string(s.Work.Data) != `{"a":1}` {
 		m.t.Errorf("delivery %d goes out with %q", ref, s.Work.Data)
 	}
-	if m.requests[ref] == 1 && m.ordered[ref] && key == 1 {
+	if m.requests[ref] == 1 && m.ordered[ref] && key == 1 && !s.Work.ByPerson {
 		if ref < m.newest[key] {
 			m.t.Errorf("delivery %d was overtaken by %d", ref, m.newest[key])
 		}
@@ -135,7 +160,7 @@ func (m *model) answer(ctx context.Context, s Shot) webhook.Outcome {
 	defer m.mu.Unlock()
 	if b.answer.Delivered() {
 		m.answered[s.Work.Ref]++
-		if m.answered[s.Work.Ref] > 1+m.lost[s.Work.Ref] {
+		if m.answered[s.Work.Ref] > s.Work.Round+m.lost[s.Work.Ref] {
 			m.t.Errorf("delivery %d succeeded twice", s.Work.Ref)
 		}
 	}
@@ -195,6 +220,72 @@ func (m *model) schedule(t *rapid.T) {
 
 func (m *model) sendTest(t *rapid.T) {
 	m.rig.d.Offer(m.accept(t, template{trigger: contract.TriggerTest}))
+}
+
+// publishKeyed accepts what stands in line, or joins it when its time has come.
+func (m *model) publishKeyed(t *rapid.T) {
+	tpl := template{key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")}
+	if tpl.joins = rapid.Bool().Draw(t, "joins"); tpl.joins {
+		tpl.due = m.rig.clk.Now().Round(0).Add(time.Second)
+	}
+	m.rig.d.Offer(m.accept(t, tpl))
+}
+
+// resend gives a finished delivery of an endpoint that is on another round.
+func (m *model) resend(t *rapid.T) {
+	ref := webhook.Ref(rapid.IntRange(0, int(m.rig.db.last)).Draw(t, "ref"))
+	if m.stalled || ref == 0 {
+		t.Skip("nothing to resend")
+	}
+	row := m.rig.db.get(ref)
+	m.mu.Lock()
+	_, off := m.offAt[row.work.Endpoint]
+	m.mu.Unlock()
+	if !row.status.Final() || off || row.work.Trigger == contract.TriggerTest {
+		t.Skip("it can't be resent")
+	}
+	m.rig.db.again(ref, contract.Terms{Trigger: contract.TriggerResend, Once: rapid.Bool().Draw(t, "once")})
+}
+
+func (m *model) skip(t *rapid.T) {
+	if m.stalled {
+		t.Skip("the store stands still")
+	}
+	key := drawEndpoint(t)
+	before := m.rig.db.last + 1
+	m.rig.db.skipAll(key, webhook.EndpointPaused)
+	m.mu.Lock()
+	m.offAt[key] = time.Now()
+	m.marks[key] = mark{before: before, at: time.Now()}
+	m.mu.Unlock()
+}
+
+func (m *model) writeSkips(t *rapid.T) {
+	if m.stalled {
+		t.Skip("the store stands still")
+	}
+	m.rig.db.writeSkips(drawEndpoint(t))
+}
+
+func (m *model) enable(t *rapid.T) {
+	key := drawEndpoint(t)
+	m.mu.Lock()
+	_, off := m.offAt[key]
+	m.mu.Unlock()
+	if m.stalled || !off {
+		t.Skip("it can't be enabled")
+	}
+	m.mu.Lock()
+	delete(m.offAt, key)
+	m.mu.Unlock()
+	m.rig.db.enable(key)
+}
+
+func (m *model) catchUp(t *rapid.T) {
+	if m.stalled {
+		t.Skip("the store stands still")
+	}
+	m.rig.db.catchUpStep(drawEndpoint(t), rapid.IntRange(1, 10).Draw(t, "slice"))
 }
 
 func (m *model) cancel(t *rapid.T) {
@@ -318,6 +409,10 @@ func (m *model) finish() {
 	m.mu.Unlock()
 	for key := webhook.EndpointKey(1); key <= modelEndpoints; key++ {
 		m.setState(key, webhook.EndpointActive)
+		for !m.rig.db.catchUpStep(key, 10) {
+			time.Sleep(time.Millisecond)
+		}
+		m.rig.db.writeSkips(key)
 	}
 	if m.unsaid {
 		m.rig.d.Reread([]webhook.EndpointKey{1, 2, 3})
@@ -326,6 +421,11 @@ func (m *model) finish() {
 	if s := m.rig.d.Stats(); s.InFlight != 0 || s.OnWire != 0 || s.Ready != 0 || s.BytesHeld != 0 || s.Busy != 0 || s.Reads != 0 || s.OldestDue != 0 {
 		m.t.Errorf("at rest: %+v", s)
 	}
+	m.rig.d.mu.Lock()
+	if gates, owed := len(m.rig.d.gates), len(m.rig.d.owedGates); gates+owed != len(m.rig.db.gates) && owed == 0 {
+		m.t.Errorf("%d gates in memory, %d in the store", gates, len(m.rig.db.gates))
+	}
+	m.rig.d.mu.Unlock()
 	m.rig.db.set(func() {
 		for ref, r := range m.rig.db.rows {
 			if !r.status.Final() {

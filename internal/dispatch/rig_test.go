@@ -103,7 +103,7 @@ var standard = sync.OnceValue(func() *contract.Contract {
 })
 
 var builtin = sync.OnceValue(func() map[string]*contract.Contract {
-	all := map[string]*contract.Contract{"plain": plain()}
+	all := map[string]*contract.Contract{"plain": plain(), "gated": gated()}
 	for _, name := range []string{contract.Standard, "signals", "elido", "petify"} {
 		all[name], _ = contract.Builtin(name)
 	}
@@ -323,6 +323,17 @@ func plain() *contract.Contract {
 	p.Schedule = contract.Schedule{Waits: []contract.Duration{0, contract.Duration(time.Second), contract.Duration(time.Minute)}}
 	p.Stop, p.Exhausted.Emit = nil, nil
 	return &p
+}
+
+// gated is plain with a gate for each URL.
+func gated() *contract.Contract {
+	c := *plain()
+	c.Name = "gated"
+	c.Gate = contract.Gate{
+		Any: true, Scope: "url",
+		PassedBy: []contract.Trigger{contract.TriggerTest, contract.TriggerResend, contract.TriggerRedelivery},
+	}
+	return &c
 }
 
 // wantCounts checks how many deliveries have each status.

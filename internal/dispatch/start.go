@@ -24,7 +24,8 @@ func (d *Dispatcher) Load(endpoints []*webhook.Endpoint) {
 		if l := d.lanes[e.Key]; l == nil {
 			d.lanes[e.Key] = newLane(e)
 		} else if e.Version > l.endpoint.Version {
-			l.endpoint, l.standing = e, standingOf(e)
+			l.set(e)
+			l.standing = standingOf(e)
 		}
 	}
 }
