@@ -138,7 +138,8 @@ func (c *Client) mayRepeat(req call, attempt int, err error) (time.Duration, boo
 	return refused.RetryAfter, true
 }
 
-func (c *Client) once(ctx context.Context, req call, out any) (http.Header, error) {
+// send makes the request; the caller closes the answer's body.
+func (c *Client) send(ctx context.Context, req call) (*http.Response, error) {
 	r, err := c.newRequest(ctx, req)
 	if err != nil {
 		return nil, err
@@ -147,9 +148,30 @@ func (c *Client) once(ctx context.Context, req call, out any) (http.Header, erro
 	if hc == nil {
 		hc = http.DefaultClient
 	}
-	resp, err := hc.Do(r)
+	return hc.Do(r) // its error is a *url.Error, which names the operation
+}
+
+// open makes a call whose answer is read as it comes.
+func (c *Client) open(ctx context.Context, req call) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, req)
 	if err != nil {
-		return nil, err // *url.Error, which names the operation
+		return nil, err
+	}
+	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		return resp.Body, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer to %s %s: %w", req.method, req.path, err)
+	}
+	return nil, c.readError(resp, body)
+}
+
+func (c *Client) once(ctx context.Context, req call, out any) (http.Header, error) {
+	resp, err := c.send(ctx, req)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))

@@ -59,6 +59,7 @@ type Delivery struct {
 	Tenant           string         `json:"tenant"`
 	Endpoint         string         `json:"endpoint"`
 	Event            string         `json:"event"`
+	Run              string         `json:"run,omitempty"` // whose notice it is; "" for a plain event
 	Type             string         `json:"type"`
 	WebhookID        string         `json:"webhook_id"`
 	Contract         string         `json:"contract"`
@@ -78,6 +79,13 @@ type Delivery struct {
 	ExpiresAt     time.Time   `json:"expires_at,omitzero"`
 	CreatedAt     time.Time   `json:"created_at"`
 	FinishedAt    time.Time   `json:"finished_at,omitzero"`
+	// Replaces is the delivery that this one was made from, ReplacedBy the one that
+	// took this one's place; "" for none.
+	Replaces   string `json:"replaces,omitempty"`
+	ReplacedBy string `json:"replaced_by,omitempty"`
+	// Warning comes with sending it again, where its receiver may take the event for
+	// a new one.
+	Warning string `json:"warning,omitempty"`
 
 	// Body is what is sent; BodyEncoding is utf8 or base64.
 	Body           string            `json:"body,omitempty"`
@@ -114,6 +122,7 @@ type Attempt struct {
 type DeliveryFilter struct {
 	Endpoint     string
 	Event        string
+	Run          string
 	Statuses     []DeliveryStatus
 	Types        []string
 	FailureKinds []FailureKind
@@ -128,6 +137,7 @@ func (f DeliveryFilter) query() filter {
 	q := filter{}
 	q.set("endpoint", f.Endpoint)
 	q.set("event", f.Event)
+	q.set("run", f.Run)
 	q.set("status", join(f.Statuses))
 	q.set("type", join(f.Types))
 	q.set("failure_kind", join(f.FailureKinds))

@@ -107,19 +107,26 @@ func (r LineResult) Err() error {
 // refused one by one: there is one result for each, in order, and the error is
 // for the request as a whole.
 func (c *Client) SendEvents(ctx context.Context, events []NewEvent) ([]LineResult, error) {
-	var body []byte
-	repeatable := true
+	body, repeatable, err := linesOf(events)
+	if err != nil {
+		return nil, err
+	}
+	return c.sendNDJSON(ctx, body, repeatable, "events")
+}
+
+// linesOf writes events as NDJSON. They may be sent twice where each has an ID.
+func linesOf(events []NewEvent) (body []byte, repeatable bool, err error) {
+	repeatable = true
 	for i, e := range events {
 		start := len(body)
-		var err error
 		if body, err = e.appendJSON(body); err != nil {
-			return nil, fmt.Errorf("event %d: %w", i+1, err)
+			return nil, false, fmt.Errorf("event %d: %w", i+1, err)
 		}
 		joinLines(body[start:])
 		body = append(body, '\n')
 		repeatable = repeatable && e.ID != ""
 	}
-	return c.sendNDJSON(ctx, body, repeatable)
+	return body, repeatable, nil
 }
 
 // joinLines turns line breaks into spaces. In valid JSON they stand only
@@ -136,11 +143,11 @@ func joinLines(line []byte) {
 // POST /v1/events takes it on each line; 1,000 lines and 16 MiB at most. It is
 // never repeated by itself.
 func (c *Client) SendNDJSON(ctx context.Context, lines []byte) ([]LineResult, error) {
-	return c.sendNDJSON(ctx, lines, false)
+	return c.sendNDJSON(ctx, lines, false, "events")
 }
 
-func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool) ([]LineResult, error) {
-	req := newCall(http.MethodPost, "events")
+func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool, path ...string) ([]LineResult, error) {
+	req := newCall(http.MethodPost, path...)
 	req.body, req.mediaType, req.repeatable = lines, "application/x-ndjson", repeatable
 	answer, err := invoke[[]byte](ctx, c, req)
 	if err != nil {
@@ -186,15 +193,17 @@ type Event struct {
 	Tenant string `json:"tenant"`
 	Type   string `json:"type"`
 	// Data is empty in lists, and null once it was erased.
-	Data        json.RawMessage `json:"data,omitempty"`
-	ContentType string          `json:"content_type,omitempty"`
-	CreatedAt   time.Time       `json:"created_at"`
-	AcceptedAt  time.Time       `json:"accepted_at"`
-	OrderingKey string          `json:"ordering_key,omitempty"`
-	DeliverAt   time.Time       `json:"deliver_at,omitzero"`
-	ExpiresAt   time.Time       `json:"expires_at,omitzero"`
-	Erased      bool            `json:"erased,omitempty"`
-	Deliveries  DeliveryCounts  `json:"deliveries"`
+	Data json.RawMessage `json:"data,omitempty"`
+	// Run is the run that it tells of; "" for a plain event.
+	Run         string         `json:"run,omitempty"`
+	ContentType string         `json:"content_type,omitempty"`
+	CreatedAt   time.Time      `json:"created_at"`
+	AcceptedAt  time.Time      `json:"accepted_at"`
+	OrderingKey string         `json:"ordering_key,omitempty"`
+	DeliverAt   time.Time      `json:"deliver_at,omitzero"`
+	ExpiresAt   time.Time      `json:"expires_at,omitzero"`
+	Erased      bool           `json:"erased,omitempty"`
+	Deliveries  DeliveryCounts `json:"deliveries"`
 }
 
 // DeliveryCounts counts an event's deliveries.
@@ -232,6 +241,26 @@ func (c *Client) ListEvents(ctx context.Context, f EventFilter, p PageOptions) (
 // AllEvents iterates over events, without data, page by page from p on.
 func (c *Client) AllEvents(ctx context.Context, f EventFilter, p PageOptions) iter.Seq2[Event, error] {
 	return listAll[Event](ctx, c, f.query(), p, "events")
+}
+
+// Traced is what became of an event at one endpoint.
+type Traced struct {
+	Endpoint string `json:"endpoint"`
+	// Reason is sent, or what holds its delivery up (gated, off, expanding), or why
+	// it has none (type_not_subscribed, filtered_out, created_after and others).
+	Reason     string     `json:"reason"`
+	Deliveries []Delivery `json:"deliveries"` // newest first
+}
+
+// TraceEvent returns one page of the tenant's endpoints, with what became of an
+// event at each.
+func (c *Client) TraceEvent(ctx context.Context, id string, p PageOptions) (Page[Traced], error) {
+	return listPage[Traced](ctx, c, nil, p, "events", id, "trace")
+}
+
+// AllTraced iterates over the endpoints of a trace, page by page from p on.
+func (c *Client) AllTraced(ctx context.Context, id string, p PageOptions) iter.Seq2[Traced, error] {
+	return listAll[Traced](ctx, c, nil, p, "events", id, "trace")
 }
 
 // CancelEvent ends the event's waiting deliveries as canceled. One that is

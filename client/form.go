@@ -72,6 +72,23 @@ func (d Delivery) lacks() string { return lacksID(d.ID) }
 func (t Tenant) lacks() string   { return lacksID(t.ID) }
 func (k APIKey) lacks() string   { return lacksID(k.ID) }
 
+func (r Replay) lacks() string { return lacksID(r.ID) }
+func (r Run) lacks() string    { return lacksID(r.ID) }
+
+func (r Resent) lacks() string {
+	if r.Data == nil {
+		return "data"
+	}
+	return ""
+}
+
+func (s DeliverySummary) lacks() string {
+	if s.ByStatus == nil {
+		return "by_status"
+	}
+	return ""
+}
+
 func (l Limits) lacks() string {
 	if l.EventBytes == 0 {
 		return "event_bytes"

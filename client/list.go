@@ -40,6 +40,8 @@ func (f filter) set(name, value string) {
 	}
 }
 
+func (f filter) values() url.Values { return url.Values(f) }
+
 func (f filter) span(since, until time.Time) {
 	f.set("since", stamp(since))
 	f.set("until", stamp(until))
