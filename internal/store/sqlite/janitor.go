@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -21,8 +22,10 @@ const (
 	// janitorPause parts its pieces, so that it takes no more than about half of the
 	// writer's time.
 	janitorPause = 5 * time.Millisecond
-	// janitorRest is its wait after something went wrong.
+	// janitorRest is its wait after something went wrong, janitorSoon for what is
+	// only not ready yet.
 	janitorRest = 30 * time.Second
+	janitorSoon = 500 * time.Millisecond
 )
 
 // janitor writes into rows, in slices, what a mark on their endpoint already says.
@@ -94,40 +97,61 @@ func (j *janitor) loop() {
 		case <-again:
 		}
 		again = nil
-		if !j.tidy() {
-			again = time.After(janitorRest)
+		if rest := j.tidy(); rest > 0 {
+			again = time.After(rest)
 		}
 	}
 }
 
-// tidy does all there is to do, the jobs by turns. It returns false when something
-// went wrong and is to be tried again.
-func (j *janitor) tidy() bool {
-	failed := map[string]bool{}
-	for more := true; more; {
-		more = false
-		for _, job := range j.jobs {
-			if failed[job.name] {
-				continue
-			}
-			left, err := job.step()
+// tidy does all there is to do, the jobs by turns. It returns after how long what
+// did not finish is to be tried again, 0 for no such thing.
+func (j *janitor) tidy() (rest time.Duration) {
+	jobs := j.jobs // but those that failed
+	for turn, fresh := jobs, true; len(turn) > 0; {
+		var left []job
+		for _, one := range turn {
+			more, err := one.step()
 			switch {
 			case errors.Is(err, store.ErrClosed):
-				return true
+				return 0
 			case err != nil:
-				failed[job.name] = true
-				if !errors.Is(err, errLater) {
-					j.db.cfg.Log.Warn("a job of the database did not finish; it goes on later",
-						slog.String("job", job.name), slog.Duration("after", janitorRest), slog.Any("error", err))
-				}
+				rest = max(rest, j.report(one, err))
+				jobs = slices.DeleteFunc(slices.Clone(jobs), func(other job) bool { return other.name == one.name })
+			case more:
+				left = append(left, one)
 			}
-			more = more || left
 		}
-		if more && !j.pause() {
-			return true
+		// Those without work are asked again when there is news, and when another one
+		// is done, which they may have waited for.
+		if fresh = j.nudged() || !fresh && len(left) < len(turn); fresh {
+			turn = jobs
+		} else {
+			turn = left
+		}
+		if len(turn) > 0 && !j.pause() {
+			return 0
 		}
 	}
-	return len(failed) == 0
+	return rest
+}
+
+func (j *janitor) nudged() bool {
+	select {
+	case <-j.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+// report tells of a job that did not finish and returns how long it is to rest.
+func (j *janitor) report(job job, err error) time.Duration {
+	if errors.Is(err, errLater) {
+		return janitorSoon
+	}
+	j.db.cfg.Log.Warn("a job of the database did not finish; it goes on later",
+		slog.String("job", job.name), slog.Duration("after", janitorRest), slog.Any("error", err))
+	return janitorRest
 }
 
 // pause lets others write; false when the store is being closed.

@@ -153,6 +153,7 @@ func catchUpEndsWhenOff(f *fixture) {
 	f.on(e, store.EndpointUpdate{CatchUp: true})
 	after := f.off(e, store.EndpointUpdate{})
 	f.same("catching up while off", after.CatchingUp, false)
+	f.same("stored", f.getEndpoint(e), after)
 	f.same("held", f.delivery(work[999]).Reason, webhook.WhyPaused)
 	n, _, err := f.CountWaiting(f.ctx, e.Tenant, e.ID, 2000)
 	f.ok(err)
