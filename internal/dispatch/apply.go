@@ -58,7 +58,6 @@ func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
 		d.withdraw(l) // by the old URL
 	}
 	l.set(e)
-	l.standing.On = e.On()
 	l.epoch.Add(1)
 	switch {
 	case was.On() && !e.On():
@@ -67,7 +66,7 @@ func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
 	case !was.On() && e.On():
 		l.distrust()
 		l.readAt, l.restUntil, l.rests = time.Time{}, time.Time{}, 0
-		l.pace, l.standing = firstPace, standingOf(e)
+		l.pace, l.standing = firstPace, nil
 		d.letProbeOut(l)
 	case marked:
 		d.vacate(l, func(it *item) bool { return !l.skips(&it.work) })

@@ -82,6 +82,9 @@ func (d *Dispatcher) run(f *flight) {
 		return
 	}
 	d.shoot(f)
+	if f.outcome.Delivered() {
+		f.dec = d.after(f, contract.Answer{StatusCode: f.outcome.StatusCode}) // whatever became of the endpoint
+	}
 }
 
 // load reads the payload if it is not in memory (N5).
@@ -213,7 +216,9 @@ func (d *Dispatcher) conclude(f *flight, now time.Time) bool {
 	if a.Kind != contract.KindNone {
 		f.record.Now = d.cfg.Clock.Wall()
 	}
-	f.dec = d.after(f, a)
+	if a.Kind != contract.KindNone { // else run has asked
+		f.dec = d.after(f, a)
+	}
 	f.nextAt = d.nextAt(f.dec, now)
 	d.moveGate(f, a, now)
 	if f.it.work.Trigger != contract.TriggerTest {
@@ -229,13 +234,12 @@ func (d *Dispatcher) foresee(f *flight) {
 	l := f.lane
 	off := f.dec.Disable
 	if f.contract != nil && f.dec.Health && f.outcome.Fault == webhook.FaultNone {
-		delivered := f.dec.Status == contract.StatusDelivered
-		switch {
-		case delivered:
-			l.standing.FailuresInRow, l.standing.FirstFailureAt = 0, time.Time{}
-		default:
-			turn := f.contract.Judge(l.standing, false, f.record.Now, d.cfg.TimeLapse)
-			l.standing = turn.After
+		if f.dec.Status == contract.StatusDelivered {
+			l.well()
+		} else {
+			h := l.health()
+			turn := f.contract.Judge(*h, false, f.record.Now, d.cfg.TimeLapse)
+			*h = turn.After
 			off = off || turn.Became == contract.BecamePaused || turn.Became == contract.BecameDisabled
 		}
 	}

@@ -179,7 +179,10 @@ func (d *Dispatcher) leaveGate(f *flight, concluded bool, now time.Time) {
 
 // moveGate does what an outcome does to the gate of its scope.
 func (d *Dispatcher) moveGate(f *flight, a contract.Answer, now time.Time) {
-	l := f.lane
+	l, delivered := f.lane, f.dec.Status == contract.StatusDelivered
+	if delivered && len(d.gates) == 0 && len(d.owedGates) == 0 {
+		return // as nearly always
+	}
 	key, ok := l.gateKey(f.contract)
 	if !ok || l.deleted {
 		return
@@ -187,7 +190,7 @@ func (d *Dispatcher) moveGate(f *flight, a contract.Answer, now time.Time) {
 	g := d.gates[key]
 	probed := g != nil && f.gate == g && f.role == roleProbe
 	switch {
-	case f.dec.Status == contract.StatusDelivered:
+	case delivered:
 		_, owed := d.owedGates[key]
 		f.moves = f.moves || g != nil || owed
 		if g != nil {

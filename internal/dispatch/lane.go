@@ -59,8 +59,9 @@ type lane struct {
 	// read or an offer may be older. A mark stays true, since its seats are given
 	// once.
 	marks []webhook.Skip
-	// standing is the endpoint's health as far as this process has seen it.
-	standing contract.Standing
+	// standing is the endpoint's health as far as this process has seen it; nil
+	// while that is as the endpoint's snapshot says.
+	standing *contract.Standing
 
 	inReady, inReads bool
 	alarm            alarm
@@ -74,7 +75,6 @@ func newLane(e *webhook.Endpoint) *lane {
 	l := &lane{key: e.Key, pace: firstPace}
 	l.alarm.lane = l
 	l.set(e)
-	l.standing = standingOf(e)
 	return l
 }
 
@@ -119,12 +119,26 @@ func (l *lane) adapt(delivered bool) {
 	}
 }
 
-func standingOf(e *webhook.Endpoint) contract.Standing {
-	h := &e.Health
-	return contract.Standing{
-		On: e.On(), FailuresInRow: h.FailuresInRow, FirstFailureAt: h.FirstFailureAt,
-		LastSuccessAt: h.LastSuccessAt, LastAttemptAt: h.LastAttemptAt, DegradedUntil: h.DegradedUntil,
+// health is the endpoint's standing, to be changed.
+func (l *lane) health() *contract.Standing {
+	if l.standing == nil {
+		h := &l.endpoint.Health
+		l.standing = &contract.Standing{
+			FailuresInRow: h.FailuresInRow, FirstFailureAt: h.FirstFailureAt,
+			LastSuccessAt: h.LastSuccessAt, LastAttemptAt: h.LastAttemptAt, DegradedUntil: h.DegradedUntil,
+		}
 	}
+	l.standing.On = l.endpoint.On()
+	return l.standing
+}
+
+// well notes a success in the standing.
+func (l *lane) well() {
+	if l.standing == nil && l.endpoint.Health.FailuresInRow == 0 {
+		return
+	}
+	h := l.health()
+	h.FailuresInRow, h.FirstFailureAt = 0, time.Time{}
 }
 
 // skips tells whether a mark on the endpoint ends a delivery (N17).

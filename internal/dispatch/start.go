@@ -25,7 +25,6 @@ func (d *Dispatcher) Load(endpoints []*webhook.Endpoint) {
 			d.lanes[e.Key] = newLane(e)
 		} else if e.Version > l.endpoint.Version {
 			l.set(e)
-			l.standing = standingOf(e)
 		}
 	}
 }
