@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -10,8 +9,6 @@ import (
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
-
-var errStub = errors.New("not built")
 
 const selectRevision = `SELECT name, revision, text, current, adopted, created_at, num FROM contract_revision `
 
