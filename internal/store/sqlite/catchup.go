@@ -92,7 +92,7 @@ func (u *catchingUp) weigh(d *DB, marks []webhook.Skip, r passed) int {
 		return 0
 	}
 	if r.status.Final() {
-		if u.dead && r.status == contract.StatusDead && !r.replaced {
+		if u.dead && r.status == contract.StatusDead {
 			return weighsRedeliver
 		}
 		return 0

@@ -272,17 +272,16 @@ type passed struct {
 	seat     webhook.Ref
 	place    int64 // the position that it stands for in the order of catching up
 	untried  bool  // no try of its first round has come to anything
-	replaced bool
 }
 
 const selectPassed = `SELECT pos, endpoint, status, trigger, next_at, coalesce(seat, pos), coalesce(replaces, pos),
-	round = 1 AND rows = 0, replaced_by IS NOT NULL FROM delivery WHERE `
+	round = 1 AND rows = 0 FROM delivery WHERE `
 
 func scanPassed(s *sqlite3.Stmt) passed {
 	return passed{
 		pos: s.ColumnInt64(0), endpoint: webhook.EndpointKey(s.ColumnInt64(1)), status: statuses.word(s.ColumnInt64(2)),
 		trigger: triggers.word(s.ColumnInt64(3)), due: s.ColumnInt64(4), seat: webhook.Ref(s.ColumnInt64(5)), place: s.ColumnInt64(6),
-		untried: colBool(s, 7), replaced: colBool(s, 8),
+		untried: colBool(s, 7),
 	}
 }
 

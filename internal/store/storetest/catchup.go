@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/posthorn/posthorn/contract"
@@ -38,6 +39,9 @@ func heldGoesOldestFirst(f *fixture) {
 	p = f.event(e)
 	p.DeliverAt = f.now.Add(time.Minute)
 	passed := f.accept(p)[0].Fresh[0]
+	asked := f.send(e)
+	f.record(f.end(asked, contract.StatusFailed, webhook.WhyExhausted))
+	f.resendByPerson(asked)
 	f.off(e, store.EndpointUpdate{})
 	held := f.sendMany(e, 3)
 	test := f.test(e)
@@ -55,7 +59,7 @@ func heldGoesOldestFirst(f *fixture) {
 	if c := last[len(last)-1]; c.Endpoint == nil || c.Endpoint.CatchingUp || c.Endpoint.Version != after.Version {
 		f.Fatalf("told last: %+v", c)
 	}
-	want := append([]webhook.Ref{test.Ref}, refs(old)...)
+	want := append([]webhook.Ref{asked.Ref, test.Ref}, refs(old)...) // what a person asked for goes first
 	want = append(append(want, passed.Ref), append(refs(held), late.Ref)...)
 	w := f.window(e, f.now)
 	f.same("the lane", refs(w.Work), want)
@@ -63,7 +67,7 @@ func heldGoesOldestFirst(f *fixture) {
 		f.Fatalf("the window is %v, next %v", w.Complete, w.NextDue)
 	}
 	f.same("ahead", f.delivery(ahead).Reason, webhook.WhyScheduled)
-	f.same("a retry keeps its round", w.Work[1].Attempts, 1)
+	f.same("a retry keeps its round", w.Work[2].Attempts, 1)
 }
 
 // Each dead delivery but tests gets a new one in its place, once, and becomes
@@ -184,10 +188,8 @@ func catchUpKeepsLines(f *fixture) {
 	f.same("the lane", f.due(e, f.now), []webhook.Ref{head.Ref, plain.Ref})
 	for want := head.Ref; want < head.Ref+4; want++ {
 		w := f.window(e, f.now).Work
-		i := 0
-		for ; i < len(w) && w[i].Key != "k"; i++ {
-		}
-		if i == len(w) || w[i].Ref != want {
+		i := slices.IndexFunc(w, func(w store.Work) bool { return w.Key == "k" })
+		if i < 0 || w[i].Ref != want {
 			f.Fatalf("%d should be the head: %+v", want, refs(w))
 		}
 		f.record(f.success(w[i]))
