@@ -37,7 +37,7 @@ func showContract(found Contract) wireContract {
 // appendFile writes a part of a contract in the JSON that stands for its YAML: the
 // same names, the same words for durations and ranges, the same parts left out.
 func appendFile(out []byte, v reflect.Value) []byte {
-	if _, ok := v.Interface().(encoding.TextMarshaler); ok {
+	if _, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		return appendPlain(out, v)
 	}
 	switch v.Kind() { //nolint:exhaustive // because all other kinds are plain

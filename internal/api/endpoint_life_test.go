@@ -272,7 +272,7 @@ func TestContract_P9_TestsAreNotLogged(t *testing.T) {
 		ID: "att_1", Round: 1, Number: 1, Try: 1, Duration: 10 * time.Second, FailureKind: contract.KindTimeout, Error: "No answer came in time.",
 	}}
 	f := newFixture(t, func(c *Config) {
-		c.Test = func(_ context.Context, e *webhook.Endpoint, promise *contract.Contract) (TestResult, error) {
+		c.Test = func(_ context.Context, _ *webhook.Endpoint, promise *contract.Contract) (TestResult, error) {
 			tested = append(tested, promise)
 			got := result
 			if promise.Test.Logged {

@@ -17,7 +17,9 @@ import (
 // everything is a server that has all parts that may be left out, but the metrics.
 func everything(c *Config) {
 	c.Filters = &filters{}
-	c.Test = func(context.Context, *webhook.Endpoint, *contract.Contract) (TestResult, error) { return TestResult{}, nil }
+	c.Test = func(context.Context, *webhook.Endpoint, *contract.Contract) (TestResult, error) {
+		return TestResult{}, nil
+	}
 }
 
 var update = flag.Bool("update", false, "write the golden files anew")
