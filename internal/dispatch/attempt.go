@@ -213,10 +213,8 @@ func (d *Dispatcher) conclude(f *flight, now time.Time) bool {
 	if o.Fault != webhook.FaultNone && a.Kind == contract.KindNone {
 		a.Kind = contract.KindNetwork
 	}
-	if a.Kind != contract.KindNone {
+	if a.Kind != contract.KindNone { // else shoot has led to the decision already
 		f.record.Now = d.cfg.Clock.Wall()
-	}
-	if a.Kind != contract.KindNone { // else run has asked
 		f.dec = d.after(f, a)
 	}
 	f.nextAt = d.nextAt(f.dec, now)
