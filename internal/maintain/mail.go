@@ -15,7 +15,7 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-// ErrMailRefused: the server will never take mail for this address.
+// ErrMailRefused says that the server will never take mail for this address.
 var ErrMailRefused = errors.New("the mail server refuses the address")
 
 // mailTimeout bounds one answer of the mail server; the caller's context bounds
@@ -148,7 +148,7 @@ func (s *SMTP) tls() *tls.Config {
 // what was sent.
 func mailFault(err error) error {
 	if sent, ok := errors.AsType[*mail.SendError](err); ok {
-		if sent.Reason == mail.ErrSMTPRcptTo && !sent.IsTemp() && sent.ErrorCode() >= 500 {
+		if sent.Reason == mail.ErrSMTPRcptTo && sent.ErrorCode() >= 500 {
 			return fmt.Errorf("%w: answer %d", ErrMailRefused, sent.ErrorCode())
 		}
 		return fmt.Errorf("sending mail: %s: answer %d", sent.Reason, sent.ErrorCode())

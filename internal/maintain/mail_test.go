@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"log"
 	"mime/quotedprintable"
 	"net"
 	"net/http/httptest"
@@ -96,6 +95,12 @@ func (s *session) Data(r io.Reader) error {
 	return err
 }
 
+// silence is the server's log.
+type silence struct{}
+
+func (silence) Printf(string, ...any) {}
+func (silence) Println(...any)        {}
+
 // certificate is one for 127.0.0.1, and the pool that trusts it.
 func certificate(t *testing.T) (server *tls.Config, roots *x509.CertPool) {
 	t.Helper()
@@ -109,7 +114,7 @@ func certificate(t *testing.T) (server *tls.Config, roots *x509.CertPool) {
 // serve runs the box; with implicit every connection begins with TLS.
 func (b *postbox) serve(t *testing.T, secured *tls.Config, implicit bool) MailServer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // because a test's listener is there at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,7 @@ func (b *postbox) serve(t *testing.T, secured *tls.Config, implicit bool) MailSe
 	}
 	s := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &session{box: b}, nil }))
 	s.Domain, s.TLSConfig, s.AllowInsecureAuth = "127.0.0.1", secured, true
-	s.ErrorLog = log.New(io.Discard, "", 0)
+	s.ErrorLog = silence{}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -284,7 +289,7 @@ func TestEngine_N19_AHangingMailServerIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // because a test's listener is there at once
+			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +325,7 @@ func TestEngine_N19_AHangingMailServerIsCut(t *testing.T) {
 			<-cut // the connection is not left open
 		})
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // because a test's listener is there at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

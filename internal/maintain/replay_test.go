@@ -430,6 +430,8 @@ func TestEngine_ReplayPausesWhileItsEndpointIsOff(t *testing.T) {
 		if n := len(a.taken()); n != stood || a.steps != 0 {
 			t.Fatalf("%d were queued and %d commits made while it was off", n-stood, a.steps)
 		}
+		r.Nudge() // still off: it is looked at again in offRest
+		<-time.After(time.Second)
 		a.set(func() { a.endpoints["ep_r"].State = webhook.EndpointActive })
 		r.Nudge()
 		<-time.After(100 * time.Millisecond)
