@@ -10,6 +10,8 @@ type commands struct {
 	Events     eventsCommand     `cmd:"" group:"api" help:"Publish events and look at them."`
 	Endpoints  endpointsCommand  `cmd:"" group:"api" help:"Keep the URLs that events are delivered to."`
 	Deliveries deliveriesCommand `cmd:"" group:"api" help:"See what became of each event at each endpoint."`
+	Replays    replaysCommand    `cmd:"" group:"api" help:"Send again what an endpoint got, or should have got."`
+	Runs       runsCommand       `cmd:"" group:"api" help:"Batches of events that are delivered as one notice."`
 	Filters    filtersCommand    `cmd:"" group:"api" help:"Try filters of endpoints."`
 	Audit      auditCommand      `cmd:"" group:"api" help:"See who changed what."`
 	Tenants    tenantsCommand    `cmd:"" group:"api" help:"Keep tenants (with an operator's key)."`

@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/posthorn/posthorn/client"
 )
 
 type deliveriesCommand struct {
-	List   deliveriesList   `cmd:"" help:"List deliveries, newest first."`
-	Get    deliveriesGet    `cmd:"" help:"Show one delivery with its body and every attempt."`
-	Cancel deliveriesCancel `cmd:"" help:"End a waiting delivery."`
+	List    deliveriesList    `cmd:"" help:"List deliveries, newest first."`
+	Get     deliveriesGet     `cmd:"" help:"Show one delivery with its body and every attempt."`
+	Summary deliveriesSummary `cmd:"" help:"Count deliveries by status and failure kind."`
+	Export  deliveriesExport  `cmd:"" help:"Print all deliveries that filters choose, as JSON lines."`
+	Resend  deliveriesResend  `cmd:"" help:"Send deliveries again."`
+	Cancel  deliveriesCancel  `cmd:"" help:"End a waiting delivery."`
 }
 
 // Help implements kong.HelpProvider.
@@ -19,11 +23,11 @@ func (deliveriesCommand) Help() string {
 	return `A delivery is one event for one endpoint. It is tried until the receiver answers with a 2xx or the contract gives up; each try is an attempt.`
 }
 
-type deliveriesList struct {
-	connection   `embed:""`
-	listing      `embed:""`
+// deliveryFlags choose deliveries.
+type deliveryFlags struct {
 	Endpoint     string                  `name:"endpoint" group:"filter" placeholder:"ID" help:"Only to this endpoint."`
 	Event        string                  `name:"event" group:"filter" placeholder:"ID" help:"Only of this event."`
+	RunID        string                  `name:"run" group:"filter" placeholder:"ID" help:"Only of this run."`
 	Statuses     []client.DeliveryStatus `name:"status" group:"filter" placeholder:"STATUS" help:"pending, sending, delivered, failed, dead, skipped, canceled or redelivered."`
 	Types        []string                `name:"type" group:"filter" placeholder:"TYPE" help:"Only of these event types."`
 	FailureKinds []client.FailureKind    `name:"failure-kind" group:"filter" placeholder:"KIND" help:"Why it has not got through: http_status, client_error, gone, timeout, network, redirect, unsafe_url, endpoint_unavailable, event_missing or paused."`
@@ -32,6 +36,19 @@ type deliveriesList struct {
 	OrderingKey  string                  `name:"ordering-key" group:"filter" placeholder:"KEY" help:"Only of this ordering key."`
 	Since        moment                  `name:"since" group:"filter" placeholder:"TIME" help:"Accepted at this time or later: RFC 3339, or how long ago (15m, 2h, 7d)."`
 	Until        moment                  `name:"until" group:"filter" placeholder:"TIME" help:"Accepted before this time."`
+}
+
+func (f *deliveryFlags) filter(now time.Time) client.DeliveryFilter {
+	return client.DeliveryFilter{
+		Endpoint: f.Endpoint, Event: f.Event, Run: f.RunID, Statuses: f.Statuses, Types: f.Types, FailureKinds: f.FailureKinds,
+		Reasons: f.Reasons, Triggers: f.Triggers, OrderingKey: f.OrderingKey, Since: f.Since.time(now), Until: f.Until.time(now),
+	}
+}
+
+type deliveriesList struct {
+	connection    `embed:""`
+	listing       `embed:""`
+	deliveryFlags `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -48,11 +65,7 @@ func (c *deliveriesList) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	f := client.DeliveryFilter{
-		Endpoint: c.Endpoint, Event: c.Event, Statuses: c.Statuses, Types: c.Types, FailureKinds: c.FailureKinds,
-		Reasons: c.Reasons, Triggers: c.Triggers, OrderingKey: c.OrderingKey, Since: c.Since.time(p.Clock.Wall()), Until: c.Until.time(p.Clock.Wall()),
-	}
-	return printList(p, c.JSON, c.Limit, api.AllDeliveries(ctx, f, c.page()),
+	return printList(p, c.JSON, c.Limit, api.AllDeliveries(ctx, c.filter(p.Clock.Wall()), c.page()),
 		[]string{"ID", "STATUS", "TYPE", "ENDPOINT", "TRIES", "ANSWER", "WHY", "CREATED", "NEXT TRY"},
 		func(d client.Delivery) []string {
 			return []string{
@@ -115,6 +128,7 @@ func showDelivery(p *Process, d client.Delivery) {
 	out.add("id", d.ID)
 	out.add("tenant", d.Tenant)
 	out.add("event", d.Event)
+	out.add("run", d.Run)
 	out.add("type", d.Type)
 	out.add("endpoint", d.Endpoint)
 	out.add("webhook id", d.WebhookID)
@@ -127,6 +141,8 @@ func showDelivery(p *Process, d client.Delivery) {
 	out.add("next attempt", nextText(d))
 	out.add("expires", showTime(d.ExpiresAt))
 	out.add("finished", showTime(d.FinishedAt))
+	out.add("replaces", d.Replaces)
+	out.add("replaced by", d.ReplacedBy)
 	out.add("content type", d.ContentType)
 	out.addAll("header", d.RequestHeaders)
 	out.flush()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -20,6 +19,8 @@ type eventsCommand struct {
 	Send   eventsSend   `cmd:"" help:"Publish one event, or many from a file."`
 	List   eventsList   `cmd:"" help:"List events, newest first."`
 	Get    eventsGet    `cmd:"" help:"Show one event with its data."`
+	Trace  eventsTrace  `cmd:"" help:"Follow an event to every endpoint."`
+	Replay eventsReplay `cmd:"" help:"Send an event to an endpoint again."`
 	Cancel eventsCancel `cmd:"" help:"End an event's waiting deliveries."`
 	Erase  eventsErase  `cmd:"" help:"Delete an event's data for good; the log stays."`
 }
@@ -65,7 +66,7 @@ func (c *eventsSend) Run(ctx context.Context, p *Process) error {
 		if c.Type != "" {
 			return usagef("--ndjson takes types and data from the file: leave out %q", c.Type)
 		}
-		return c.sendFile(ctx, p, api)
+		return sendLines(ctx, p, c.NDJSON, c.JSON, api.SendNDJSON)
 	}
 	if c.Type == "" {
 		return usagef("the type of the event is missing, such as link.created")
@@ -120,117 +121,6 @@ func readArgument(p *Process, text string) ([]byte, error) {
 	default:
 		return []byte(text), nil
 	}
-}
-
-// What one NDJSON request holds at most; the server takes 1,000 lines and 16 MiB.
-const (
-	batchLines = 500
-	batchBytes = 8 << 20
-	lineBytes  = 6 << 20
-)
-
-// sendFile publishes a file in batches and stops at the first request that is
-// refused as a whole.
-func (c *eventsSend) sendFile(ctx context.Context, p *Process, api *client.Client) error {
-	in := p.Stdin
-	if c.NDJSON != "-" {
-		f, err := os.Open(c.NDJSON)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	} else {
-		tellReading(p)
-	}
-	s := &fileSender{command: c, p: p, api: api}
-	scan := bufio.NewScanner(in)
-	scan.Buffer(make([]byte, 64<<10), lineBytes)
-	for scan.Scan() {
-		if err := s.add(ctx, scan.Bytes()); err != nil {
-			return err
-		}
-	}
-	if errors.Is(scan.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d is over %d MiB", s.read+1, lineBytes>>20)
-	}
-	if scan.Err() != nil {
-		return scan.Err()
-	}
-	if err := s.flush(ctx); err != nil {
-		return err
-	}
-	p.warnf("%s accepted, %s refused", count(s.accepted, "event", "events"), fmt.Sprint(s.refused))
-	if s.refused > 0 {
-		return exitError(exitFailed)
-	}
-	return nil
-}
-
-// fileSender batches the lines of a file.
-type fileSender struct {
-	command *eventsSend
-	p       *Process
-	api     *client.Client
-	batch   bytes.Buffer
-	// numbers are the file's line numbers of the batch: empty lines are left out.
-	numbers           []int
-	read              int
-	accepted, refused int
-}
-
-func (s *fileSender) add(ctx context.Context, line []byte) error {
-	s.read++
-	if line = bytes.TrimSpace(line); len(line) == 0 {
-		return nil
-	}
-	if len(s.numbers) == batchLines || s.batch.Len()+len(line) > batchBytes {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-	}
-	s.batch.Write(line)
-	s.batch.WriteByte('\n')
-	s.numbers = append(s.numbers, s.read)
-	return nil
-}
-
-func (s *fileSender) flush(ctx context.Context) error {
-	if len(s.numbers) == 0 {
-		return nil
-	}
-	results, err := s.api.SendNDJSON(ctx, s.batch.Bytes())
-	if err != nil {
-		return err
-	}
-	for i, r := range results {
-		if i < len(s.numbers) {
-			r.Line = s.numbers[i]
-		}
-		if err := s.result(r); err != nil {
-			return err
-		}
-	}
-	s.batch.Reset()
-	s.numbers = s.numbers[:0]
-	return nil
-}
-
-func (s *fileSender) result(r client.LineResult) error {
-	if r.Accepted() {
-		s.accepted++
-	} else {
-		s.refused++
-	}
-	switch {
-	case s.command.JSON:
-		return s.p.printJSON(r)
-	case r.Accepted():
-		s.p.printf("%s\n", clean(r.ID))
-	default:
-		s.p.warnf("line %d: %s", r.Line, clean(r.Err().Error()))
-	}
-	return nil
 }
 
 type eventsList struct {
@@ -292,6 +182,7 @@ func (c *eventsGet) Run(ctx context.Context, p *Process) error {
 	d.add("type", e.Type)
 	d.add("created", showTime(e.CreatedAt))
 	d.add("accepted", showTime(e.AcceptedAt))
+	d.add("run", e.Run)
 	d.add("ordering key", e.OrderingKey)
 	d.add("deliver at", showTime(e.DeliverAt))
 	d.add("expires", showTime(e.ExpiresAt))

@@ -26,6 +26,11 @@ func (l *listing) page() client.PageOptions {
 // printList prints the items as JSON lines, or as a table with the given
 // columns.
 func printList[T any](p *Process, asJSON bool, limit int, items iter.Seq2[T, error], columns []string, row func(T) []string) error {
+	return printRows(p, asJSON, limit, items, columns, func(item T) [][]string { return [][]string{row(item)} })
+}
+
+// printRows is printList for items that may take several rows.
+func printRows[T any](p *Process, asJSON bool, limit int, items iter.Seq2[T, error], columns []string, rows func(T) [][]string) error {
 	if limit < 0 {
 		return usagef("--limit: %d is no number of rows: 1 or more, or 0 for all", limit)
 	}
@@ -46,7 +51,9 @@ func printList[T any](p *Process, asJSON bool, limit int, items iter.Seq2[T, err
 			if t == nil {
 				t = newTable(p, columns...)
 			}
-			t.row(row(item)...)
+			for _, row := range rows(item) {
+				t.row(row...)
+			}
 		}
 		if n++; n == limit {
 			break
