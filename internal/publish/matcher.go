@@ -146,7 +146,6 @@ func (m *matcher) collect(eventType string, plain bool) *candidates {
 		c.ordered = c.ordered || s.ordered
 	}
 	c.targets = slices.Clip(c.targets)
-	c.ordered = c.ordered && !webhook.Operational(eventType)
 	if !c.plain() {
 		c.subscriptions = slices.Clip(taken)
 	}

@@ -37,7 +37,7 @@ type bounds struct {
 }
 
 // CallCost implements interpreter.ActualCostEstimator.
-func (b *bounds) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+func (b *bounds) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	cost := uint64(1)
 	switch function {
 	case operators.Equals, operators.NotEquals:
@@ -53,7 +53,6 @@ func (b *bounds) CallCost(function, _ string, args []ref.Val, result ref.Val) *u
 			cost += textSize(args[0]) * uint64(b.patterns[text]) / regexAStep
 		}
 	default:
-		cost += textSize(result) / bytesAStep
 		for _, a := range args {
 			cost += textSize(a) / bytesAStep
 		}
