@@ -228,6 +228,48 @@ func TestFault_B61_RowsOfAMissingEndpointEnd(t *testing.T) {
 	}
 }
 
+// Catching up passes over a long log in slices, and a slice that was looked for
+// before its endpoint began anew changes nothing.
+func TestEngine_N17_CatchingUpGoesOnFromItsCursor(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Dir: t.TempDir()})
+	start := idle(t, d)
+	t.Cleanup(start) // closing waits for it
+	e := newTestEndpoint(t, d, "a")
+	backlog(t, d, e, janitorLook+500, testStart(), true)
+	backlog(t, d, e, 10, testStart().Add(time.Hour), false)
+	_, err := d.UpdateEndpoint(t.Context(), e.Tenant, e.ID, testStart(), func(*webhook.Endpoint) (store.EndpointUpdate, error) {
+		return store.EndpointUpdate{CatchUp: true, Redeliver: true}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := func() (at int64) {
+		err := d.read(t.Context(), func(c *conn) error {
+			_, err := c.one(`SELECT coalesce(catch_up_at, -1) FROM endpoint WHERE num = ?`, []any{int64(e.Key)}, func(s *sqlite3.Stmt) { at = s.ColumnInt64(0) })
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	j := newJanitor(d)
+	if _, err := j.catchUpOne(catchingUp{endpoint: e.Key, at: 7, upto: 2510, dead: true, contract: e.Contract}); err != nil || cursor() != 0 {
+		t.Fatalf("an old slice moved the cursor to %d (%v)", cursor(), err)
+	}
+	if more, err := j.catchUp(); err != nil || !more || cursor() != janitorLook {
+		t.Fatalf("after one slice the cursor is %d (more %v, %v)", cursor(), more, err)
+	}
+	if more, err := j.catchUp(); err != nil || more || cursor() != -1 {
+		t.Fatalf("after the last slice the cursor is %d (more %v, %v)", cursor(), more, err)
+	}
+	w, err := d.ReadWindow(t.Context(), store.WindowParams{Endpoint: e.Key, Now: testStart(), Limit: 20})
+	if err != nil || len(w.Work) != 10 || w.CatchingUp {
+		t.Errorf("the lane is %+v (%v)", w, err)
+	}
+}
+
 // Nothing of a purged log is left in the file but the events, which are their
 // tenant's; retention takes them.
 func TestFault_B101_APurgedLogIsRemovedInSlices(t *testing.T) {

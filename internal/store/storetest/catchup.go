@@ -119,11 +119,13 @@ func deadAreRedelivered(f *fixture) {
 func catchUpSurvivesRestart(f *fixture) {
 	e := f.endpoint("a")
 	work := f.sendMany(e, 600)
+	var ends []store.RecordParams
 	for i, w := range work {
 		if i%2 == 0 {
-			f.record(f.end(w, contract.StatusDead, webhook.WhyExhausted))
+			ends = append(ends, f.end(w, contract.StatusDead, webhook.WhyExhausted))
 		}
 	}
+	f.recordAll(ends)
 	f.off(e, store.EndpointUpdate{})
 	f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
 	f.restart()
@@ -150,9 +152,11 @@ func catchUpSurvivesRestart(f *fixture) {
 func catchUpEndsWhenOff(f *fixture) {
 	e := f.endpoint("a")
 	work := f.sendMany(e, 1000)
+	var failures []store.RecordParams
 	for _, w := range work {
-		f.record(f.failure(w, f.now.Add(time.Duration(2000-w.Ref)*time.Minute)))
+		failures = append(failures, f.failure(w, f.now.Add(time.Duration(2000-w.Ref)*time.Minute)))
 	}
+	f.recordAll(failures)
 	f.off(e, store.EndpointUpdate{})
 	f.on(e, store.EndpointUpdate{CatchUp: true})
 	after := f.off(e, store.EndpointUpdate{})

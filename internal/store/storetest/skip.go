@@ -17,6 +17,7 @@ func skipCases() []testCase {
 		{name: "TestEngine_N17_ResumeNowSkipsOnlyWhatWasMissed", run: resumeNowSkipsMissed},
 		{name: "TestEngine_N17_TheFirstMarkHolds", run: firstMarkHolds},
 		{name: "TestEngine_N17_NothingNewIsEverCovered", run: nothingNewIsCovered},
+		{name: "TestEngine_N15_ALineThatWasSkippedIsOpen", run: skippedLineIsOpen},
 		{name: "TestFault_B62_NoEventIsSilentlyMissing", run: noneIsSilentlyMissing},
 	}
 }
@@ -28,6 +29,18 @@ func (f *fixture) eventually(what string, is func() bool) {
 		if time.Now().After(deadline) {
 			f.Fatalf("%s: it never came", what)
 		}
+	}
+}
+
+// recordAll submits outcomes together and waits for their commits.
+func (f *fixture) recordAll(all []store.RecordParams) {
+	f.Helper()
+	var answers []<-chan recording
+	for _, p := range all {
+		answers = append(answers, f.begin(p))
+	}
+	for _, answer := range answers {
+		f.ok((<-answer).err)
 	}
 }
 
@@ -250,6 +263,25 @@ func nothingNewIsCovered(f *fixture) {
 	f.same("the new one", f.delivery(fresh).Status, contract.StatusPending)
 	f.written(e)
 	f.same("its lane", f.due(e, f.now), []webhook.Ref{fresh.Ref})
+}
+
+// Ends that a mark has made give the next of the key its turn like any other.
+func skippedLineIsOpen(f *fixture) {
+	e := f.endpoint("a")
+	keyed := func() []store.Work {
+		p := f.event(e)
+		p.Keys = []string{"k"}
+		return f.accept(p)[0].Fresh
+	}
+	for i := range 3 {
+		f.same("heads", len(keyed()) == 1, i == 0)
+	}
+	f.off(e, skipsWaiting())
+	f.written(e)
+	f.on(e, store.EndpointUpdate{})
+	fresh := keyed()
+	f.same("heads", len(fresh), 1)
+	f.same("its lane", f.due(e, f.now), refs(fresh))
 }
 
 // Every change of state is possible from every other, and what comes in each of
