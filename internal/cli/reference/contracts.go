@@ -5,12 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/catalog"
-	"github.com/posthorn/posthorn/internal/config"
 )
 
 // contractPages makes the page of each built-in contract, by its name. What the
@@ -69,16 +67,10 @@ func statesOf(rules, name string) states {
 }
 
 // text says it in sentences.
-func (s states) text(name string) string {
+func (s states) text() string {
 	var said []string
-	if slices.Contains(config.Contracts(), name) {
-		said = append(said, "Endpoints can be made under this contract.")
-	} else {
-		said = append(said, fmt.Sprintf("Endpoints can't be made under this contract yet: `%s` is what can be chosen today. "+
-			"This page is its promise, which `posthorn contract simulate %s` plays.", strings.Join(config.Contracts(), "`, `"), name))
-	}
 	for _, of := range []struct{ state, words string }{
-		{"kept", "Kept by the engine today: %s."}, {"partly", "Kept in part: %s."}, {"planned", "Not kept yet: %s."},
+		{"kept", "Kept by the engine: %s."}, {"partly", "Kept in part: %s."}, {"planned", "Not kept yet: %s."},
 	} {
 		if ids := s.rules[of.state]; len(ids) > 0 {
 			said = append(said, fmt.Sprintf(of.words, enumerate(ids, "and")))
