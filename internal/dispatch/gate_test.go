@@ -568,3 +568,74 @@ func TestEngine_N16_ManyGates(t *testing.T) {
 		r.wantAt(got[2*n], began, 0)
 	})
 }
+
+// However fast a lane was before: what a gate held comes out slowly at first.
+func TestSignals_S5_OpeningIsARamp(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, under("signals"), sameURL)
+		r.endpoint(2, under("signals"), sameURL)
+		r.recv.set(after(100*time.Millisecond, 200))
+		r.start()
+		r.publish(400, 1)
+		r.publish(400, 2)
+		time.Sleep(time.Minute)
+		r.recv.set(always(500))
+		r.publish(1, 1)
+		time.Sleep(time.Second)
+		r.publish(200, 1)
+		r.publish(200, 2)
+		r.recv.set(after(100*time.Millisecond, 200))
+		time.Sleep(59*time.Second + 50*time.Millisecond)
+		before := len(r.wantRequests(802)) // the probe is under way
+		time.Sleep(100 * time.Millisecond)
+		if n := len(r.recv.requests()) - before; n < 2 || n > 4 {
+			t.Errorf("%d went out at once", n)
+		}
+		time.Sleep(time.Minute)
+		r.wantRequests(802 + 400)
+	})
+}
+
+// Another endpoint of the URL is switched on: that lets one probe out too.
+func TestSignals_S5_SwitchingOnTheOtherEndpoint(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.endpoint(1, under("signals"), sameURL)
+		r.endpoint(2, under("signals"), sameURL, func(e *webhook.Endpoint) { e.State = webhook.EndpointPaused })
+		r.recv.set(always(500))
+		r.start()
+		r.publish(1, 1)
+		r.publish(3, 2)
+		time.Sleep(time.Second)
+		r.wantRequests(1)
+		r.db.setState(2, webhook.EndpointActive)
+		time.Sleep(time.Second)
+		if got := r.wantRequests(2); got[1].ref != 2 {
+			t.Errorf("%d went out", got[1].ref)
+		}
+	})
+}
+
+// What was picked, and not begun when the gate closed, waits behind it.
+func TestEngine_N16_PickedBeforeTheGateClosed(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
+		r.endpoint(1, under("signals"))
+		r.start()
+		r.db.set(func() {
+			r.db.failLoad = func(ref webhook.Ref) error {
+				if ref == 1 {
+					r.db.loadTakes = time.Second // for those behind it
+				}
+				return nil
+			}
+		})
+		r.recv.set(after(500*time.Millisecond, 500))
+		r.publish(1, 1)
+		time.Sleep(100 * time.Millisecond)
+		r.publish(3, 1)
+		time.Sleep(30 * time.Second)
+		r.wantRequests(1)
+	})
+}
