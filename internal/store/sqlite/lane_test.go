@@ -54,6 +54,19 @@ func positions(w store.Window) []webhook.Ref {
 	return all
 }
 
+// rowStatus is a delivery's status as its row says it, whatever marks say.
+func rowStatus(t *testing.T, d *DB, ref webhook.Ref) (status contract.Status) {
+	t.Helper()
+	err := d.read(t.Context(), func(c *conn) error {
+		_, err := c.one(`SELECT status FROM delivery WHERE pos = ?`, []any{int64(ref)}, func(s *sqlite3.Stmt) { status = statuses.word(s.ColumnInt64(0)) })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
 // The last seat is the boundary that package store draws.
 func TestEngine_N17_SeatsEndWhereTheStoreSays(t *testing.T) {
 	t.Parallel()
@@ -185,6 +198,9 @@ func TestEngine_N17_OutcomesUnderAMark(t *testing.T) {
 		v, err := d.GetDelivery(t.Context(), e.Tenant, work[i].DeliveryID)
 		if err != nil || v.Status != want[i] {
 			t.Errorf("%d: %v, %+v", i, err, v)
+		}
+		if row := rowStatus(t, d, work[i].Ref); row != want[i] {
+			t.Errorf("%d: its row says %s", i, row)
 		}
 		if i == 0 && (v.Reason != webhook.WhyResumedNow || v.FailureKind != contract.KindHTTPStatus || v.AttemptCount != 1 || v.FinishedAt.IsZero()) {
 			t.Errorf("skipped: %+v", v)
@@ -329,12 +345,9 @@ func TestEngine_N15_RedeliveriesJoinAtTheTail(t *testing.T) {
 		made.Trigger != contract.TriggerRedelivery || made.Seat != made.Ref {
 		t.Errorf("made: %+v", made)
 	}
-	var was, by int64
-	_, err = d.writer.conn.one(`SELECT status, replaced_by FROM delivery WHERE pos = ?`, []any{int64(old)}, func(s *sqlite3.Stmt) {
-		was, by = s.ColumnInt64(0), s.ColumnInt64(1)
-	})
-	if err != nil || statuses.word(was) != contract.StatusRedelivered || webhook.Ref(by) != made.Ref {
-		t.Errorf("the old one: %v, %d, %d", err, was, by)
+	v, err := d.GetDelivery(t.Context(), e.Tenant, d.ids.Encode(webhook.PrefixDelivery, testStart(), int64(old)))
+	if err != nil || v.Status != contract.StatusRedelivered || v.ReplacedBy != made.DeliveryID {
+		t.Errorf("the old one: %v, %+v", err, v)
 	}
 	w := window(t, d, e, d.cfg.DueNow(), 10)
 	if got := positions(w); !slices.Equal(got, []webhook.Ref{head}) {
