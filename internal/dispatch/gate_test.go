@@ -620,21 +620,16 @@ func TestSignals_S5_SwitchingOnTheOtherEndpoint(t *testing.T) {
 // What was picked, and not begun when the gate closed, waits behind it.
 func TestEngine_N16_PickedBeforeTheGateClosed(t *testing.T) {
 	t.Parallel()
-	bubble(t, Config{HandoverBytes: 1}, func(r *rig) {
+	bubble(t, Config{}, func(r *rig) {
 		r.endpoint(1, under("signals"))
 		r.start()
-		r.db.set(func() {
-			r.db.failLoad = func(ref webhook.Ref) error {
-				if ref == 1 {
-					r.db.loadTakes = time.Second // for those behind it
-				}
-				return nil
-			}
-		})
+		r.db.set(func() { r.db.loadTakes = time.Second })
 		r.recv.set(after(500*time.Millisecond, 500))
-		r.publish(1, 1)
-		time.Sleep(100 * time.Millisecond)
-		r.publish(3, 1)
+		works := r.commit(4, template{endpoint: 1})
+		for i := range works[1:] {
+			works[i+1].Data = nil // it is read first
+		}
+		r.d.Offer(works)
 		time.Sleep(30 * time.Second)
 		r.wantRequests(1)
 	})
