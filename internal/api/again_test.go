@@ -133,6 +133,7 @@ func TestContract_P7_AllOrNone(t *testing.T) {
 	}
 	refused.faultAt("/ids/1", "not_resendable")
 	refused.faultAt("/ids/3", "not_found")
+	f.send(ask(good[0], waits)).problem(409, "not_resendable")
 	for _, id := range good {
 		if d := f.delivery(id); d.json["round"] != 1.0 {
 			t.Errorf("resent all the same: %s", d.raw)

@@ -80,6 +80,10 @@ func TestContract_S13_RunIsReadByPages(t *testing.T) {
 	}
 	// A key that may read does it too; the cursor is of this run only.
 	f.send(to("GET", "/v1/runs/"+run+"/events?limit=2&cursor="+next, "")).problem(422, "invalid_field").faultAt("cursor", "invalid_field")
+	other := f.finishedRun()
+	theirs := f.send(to("GET", "/v1/runs/"+other+"/events?limit=2", "")).is(200).text("next")
+	f.send(to("GET", "/v1/runs/"+other+"/events?limit=2&cursor="+theirs, "")).is(200)
+	f.send(to("GET", "/v1/runs/"+run+"/events?limit=2&cursor="+theirs, "")).problem(422, "invalid_field")
 	if byKey := f.send(to("GET", "/v1/runs/"+run+"/events", "")).is(200); len(byKey.items()) != 3 {
 		t.Errorf("with a key: %s", byKey.raw)
 	}
