@@ -361,7 +361,7 @@ func (a *App) end(err error) {
 // newAPI makes the HTTP surface.
 func (a *App) newAPI() (http.Handler, error) {
 	return api.New(api.Config{
-		Texts: a.texts.For("en"), Catalog: a.texts, Filters: filters{a.registry, a.db}, Test: a.test, Matches: a.registry.WouldTake,
+		Texts: a.texts.For("en"), Catalog: a.texts, Filters: filters{a.registry, a.db}, Test: a.test, Matches: a.registry.WouldTake, Explain: a.registry.Explain,
 		Offer: a.dispatcher.Offer, PageTokens: a.tokens,
 		Store: nudged{a.db, a.services.Load()}, Publisher: a.publisher, Match: a.registry.Match, Auth: a.auth, Contracts: a.contracts,
 		DefaultContract: contract.Standard, Render: a.deliverer.render, Clock: a.clock, Rand: rand.Reader,

@@ -47,7 +47,7 @@ func TestPetify_P2_ASuccessCancelsWhatIsLeft(t *testing.T) {
 }
 
 func TestPetify_P1_OnlyHTTPS(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, v *virtual) {
+	inVirtualTime(t, func(_ *testing.T, v *virtual) {
 		v.do(422, "POST", "/v1/endpoints", `{"url":"http://example.com/","events":["*"],"contract":"petify"}`)
 		v.do(201, "POST", "/v1/endpoints", `{"url":"https://example.com/","events":["*"],"contract":"petify"}`)
 		v.do(201, "POST", "/v1/endpoints", `{"url":"http://127.0.0.1:9/","events":["*"],"contract":"petify"}`) // --dev

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -55,7 +56,7 @@ func TestSignals_S2_S3_NineAttemptsOfTheSameNotice(t *testing.T) {
 				t.Errorf("attempt %d was sent at %v, says %v", i+1, h.at, b.SentAt)
 			}
 			b.SentAt = first.SentAt
-			if fmt.Sprintf("%s", b.Counts) != fmt.Sprintf("%s", first.Counts) || b.PageToken != first.PageToken || b.WebhookID != first.WebhookID ||
+			if !bytes.Equal(b.Counts, first.Counts) || b.PageToken != first.PageToken || b.WebhookID != first.WebhookID ||
 				b.RunID != id || b.PageURL != first.PageURL {
 				t.Errorf("attempt %d differs: %+v and %+v", i+1, b, first)
 			}
