@@ -351,7 +351,7 @@ func stepsAtOnce(f *fixture) {
 	}
 	got, err := f.GetReplay(f.ctx, webhook.DefaultTenant, r.ID)
 	f.ok(err)
-	f.same("queued", []int{total, got.Done, len(f.due(e, f.now))}, []int{n, n, n})
+	f.same("queued, done, failed, due", []int{total, got.Done, got.Failed, len(f.due(e, f.now))}, []int{n, n, 0, n})
 }
 
 func replayWaits(f *fixture) {
