@@ -24,7 +24,7 @@ const textInterrupted = "interrupted: outcome unknown"
 
 func TestFault_B01_KilledWhileSending(t *testing.T) {
 	t.Parallel()
-	const events, wire = 500, 50
+	const events, wire = 500, 8 // at once, as a lane begins
 	r := newReceiver(t)
 	open := make(chan struct{})
 	r.on("/", held(open, status(200)))

@@ -284,10 +284,13 @@ func TestSignals_S9_NoSuccessForThreeDaysDisables(t *testing.T) {
 func TestSignals_S11_ResendKeepsTheIDAndRedeliveryDoesNot(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, v *virtual) {
 		v.net.on("/", answers(500))
-		v.under("signals", "/")
+		e, _ := v.under("signals", "/")
 		id := v.publish("a", `0`)
-		v.pass(signalsWhole)
+		v.pass(time.Second)
+		v.do(200, "PATCH", "/v1/endpoints/"+e, `{"url":"http://10.1.2.3/"}`) // refused by the guard: dead at once
+		v.pass(2 * time.Minute)
 		dead := v.row("event=" + id)
+		v.do(200, "PATCH", "/v1/endpoints/"+e, fmt.Sprintf(`{"url":%q}`, virtualAddress+"/"))
 		v.net.on("/", answers(200))
 		made := v.do(202, "POST", "/v1/deliveries/"+dead.text("id")+"/resend", "")
 		v.pass(time.Second)

@@ -12,16 +12,20 @@ import (
 // within the grace, no endpoint is blamed, and each start goes on.
 func TestFault_B50_StopsWithRequestsUnderWay(t *testing.T) {
 	t.Parallel()
-	const wire, cycles = 100, 3
+	// A lane begins with eight at once.
+	const endpoints, each, cycles = 12, 8, 3
 	r := newReceiver(t)
 	p := launch(t, t.TempDir())
-	e := p.endpoint(r.url("/"))
+	var to []string
+	for range endpoints {
+		to = append(to, p.endpoint(r.url("/")).ID)
+	}
 	var sent []string
 	for cycle := range cycles {
 		open := make(chan struct{})
 		r.on("/", held(open, status(200)))
-		sent = append(sent, p.flood(wire)...)
-		eventually(t, "a hundred requests under way", func() bool { return r.waiting() == wire })
+		sent = append(sent, p.flood(each)...)
+		eventually(t, "a hundred requests under way", func() bool { return r.waiting() == endpoints*each })
 		stopped := make(chan struct{})
 		go func() {
 			defer close(stopped)
@@ -43,17 +47,20 @@ func TestFault_B50_StopsWithRequestsUnderWay(t *testing.T) {
 		<-stopped
 		p = p.again()
 	}
-	checkEnded(p.caller, e.ID, len(sent))
-	if got := sorted(ids(r.at("/"))); !slices.Equal(got, sorted(sent)) {
-		t.Errorf("%d requests for %d events", len(got), len(sent))
+	for _, e := range to {
+		checkEnded(p.caller, e, len(sent))
+		if got, err := p.GetEndpoint(t.Context(), e); err != nil || got.Health.FailuresInRow != 0 {
+			t.Errorf("health %+v, %v", got.Health, err)
+		}
 	}
-	for _, d := range p.list(client.DeliveryFilter{Endpoint: e.ID}) {
+	got := sorted(ids(r.at("/")))
+	if len(got) != endpoints*len(sent) || !slices.Equal(slices.Compact(got), sorted(sent)) {
+		t.Errorf("%d requests for %d events at %d endpoints", len(got), len(sent), endpoints)
+	}
+	for _, d := range p.list(client.DeliveryFilter{}) {
 		if d.AttemptCount != 1 || d.FailureKind != "" {
 			t.Errorf("delivery %s: %d attempts, %q", d.ID, d.AttemptCount, d.FailureKind)
 		}
-	}
-	if got, err := p.GetEndpoint(t.Context(), e.ID); err != nil || got.Health.FailuresInRow != 0 {
-		t.Errorf("health %+v, %v", got.Health, err)
 	}
 }
 
@@ -61,7 +68,7 @@ func TestFault_B50_StopsWithRequestsUnderWay(t *testing.T) {
 // the grace is put back, not counted, and due at once after the restart.
 func TestFault_B50_NeverAnsweringReceiver(t *testing.T) {
 	t.Parallel()
-	const wire = 100
+	const wire = 8 // what a lane begins with
 	const grace = time.Second
 	r := newReceiver(t)
 	r.on("/", hang())
