@@ -296,6 +296,10 @@ func prepared(t testing.TB, opt options) *server {
 	if opt.timeout > 0 {
 		other.Timeout = contract.Duration(opt.timeout)
 	}
+	if opt.lapse > 1 {
+		// Five days without a success are seconds then, and a slow machine takes them.
+		other.Disable = contract.Disable{}
+	}
 	if opt.change != nil {
 		opt.change(&other)
 	}
