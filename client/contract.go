@@ -24,8 +24,9 @@ type ContractRevision struct {
 	Revision string `json:"revision"`
 	// Current is true for the revision that new deliveries follow.
 	Current bool `json:"current"`
-	// Adopted is true for an earlier one whose deliveries follow the current one.
-	Adopted bool `json:"adopted"`
+	// Follows is the revision that the deliveries of this one were asked to follow;
+	// "" for their own.
+	Follows string `json:"follows"`
 	// YAML is the contract's file.
 	YAML      string    `json:"yaml"`
 	CreatedAt time.Time `json:"created_at,omitzero"`

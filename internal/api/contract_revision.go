@@ -9,12 +9,12 @@ import (
 )
 
 type wireRevision struct {
-	Name      string `json:"name" example:"ours"`
-	Revision  string `json:"revision" example:"5f0c2d9a7b31"`
-	Current   bool   `json:"current" doc:"New deliveries follow it." example:"true"`
-	Adopted   bool   `json:"adopted" doc:"Its deliveries were asked to follow the current revision." example:"false"`
-	YAML      string `json:"yaml" doc:"The contract's file." example:"apiVersion: 1\nname: ours\n"`
-	CreatedAt *stamp `json:"created_at" doc:"When it was stored; null for one that comes with the server." example:"2026-05-22T14:32:18.847Z"`
+	Name      string  `json:"name" example:"ours"`
+	Revision  string  `json:"revision" example:"5f0c2d9a7b31"`
+	Current   bool    `json:"current" doc:"New deliveries follow it." example:"true"`
+	Follows   *string `json:"follows" doc:"The revision that its deliveries were asked to follow; null: their own." example:"null"`
+	YAML      string  `json:"yaml" doc:"The contract's file." example:"apiVersion: 1\nname: ours\n"`
+	CreatedAt *stamp  `json:"created_at" doc:"When it was stored; null for one that comes with the server." example:"2026-05-22T14:32:18.847Z"`
 }
 
 func (a *API) revisionOperation() *operation {
@@ -44,6 +44,6 @@ func (a *API) listRevisions(c *call) (reply, error) {
 
 func showRevision(r store.ContractRevision) wireRevision {
 	return wireRevision{
-		Name: r.Name, Revision: r.Revision, Current: r.Current, Adopted: r.Adopted, YAML: r.Text, CreatedAt: stampOrNull(r.CreatedAt),
+		Name: r.Name, Revision: r.Revision, Current: r.Current, Follows: orNull(r.Follows), YAML: r.Text, CreatedAt: stampOrNull(r.CreatedAt),
 	}
 }

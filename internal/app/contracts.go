@@ -25,14 +25,15 @@ type contracts struct {
 type promises struct {
 	current   map[string]api.Contract
 	revisions map[promiseKey]*contract.Contract
-	adopted   map[promiseKey]bool
+	// follows says which revision deliveries under another one were asked to follow.
+	follows map[promiseKey]string
 }
 
 type promiseKey struct{ name, revision string }
 
 // newContracts knows the built-in ones.
 func newContracts(log *slog.Logger) *contracts {
-	p := &promises{current: map[string]api.Contract{}, revisions: map[promiseKey]*contract.Contract{}, adopted: map[promiseKey]bool{}}
+	p := &promises{current: map[string]api.Contract{}, revisions: map[promiseKey]*contract.Contract{}, follows: map[promiseKey]string{}}
 	for _, name := range contract.BuiltinNames() {
 		if c, ok := contract.Builtin(name); ok {
 			revision := c.Revision()
@@ -74,7 +75,7 @@ func (c *contracts) put(r store.ContractRevision) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	old := c.now.Load()
-	next := &promises{current: maps.Clone(old.current), revisions: maps.Clone(old.revisions), adopted: maps.Clone(old.adopted)}
+	next := &promises{current: maps.Clone(old.current), revisions: maps.Clone(old.revisions), follows: maps.Clone(old.follows)}
 	key := promiseKey{r.Name, r.Revision}
 	next.revisions[key] = parsed
 	if had, ok := next.current[r.Name]; ok && had.Revision == r.Revision && !r.Current {
@@ -82,10 +83,10 @@ func (c *contracts) put(r store.ContractRevision) error {
 	}
 	if r.Current {
 		next.current[r.Name] = api.Contract{Contract: parsed, Revision: r.Revision, Text: r.Text, CreatedAt: r.CreatedAt}
-		delete(next.adopted, key)
 	}
-	if r.Adopted {
-		next.adopted[key] = true
+	delete(next.follows, key)
+	if r.Follows != "" {
+		next.follows[key] = r.Follows
 	}
 	c.now.Store(next)
 	return nil
@@ -108,15 +109,15 @@ func (c *contracts) Names() []string { return slices.Sorted(maps.Keys(c.now.Load
 
 // Promised returns what a delivery was promised under; nil where it is not known. A
 // built-in contract of an earlier release goes on under its present revision, and
-// so does what was asked to follow the current one.
+// what was asked to follow another revision does.
 func (c *contracts) Promised(name, revision string) *contract.Contract {
 	p := c.now.Load()
 	key := promiseKey{name, revision}
-	found := p.revisions[key]
-	if found == nil || p.adopted[key] {
-		if current := p.current[name].Contract; current != nil {
-			return current
-		}
+	if other, ok := p.follows[key]; ok {
+		key.revision = other
 	}
-	return found
+	if found := p.revisions[key]; found != nil {
+		return found
+	}
+	return p.current[name].Contract
 }

@@ -316,7 +316,7 @@ func prepared(t testing.TB, opt options) *server {
 // replace puts another promise in a built-in one's place.
 func (c *contracts) replace(other *contract.Contract) {
 	old := c.now.Load()
-	next := promises{current: maps.Clone(old.current), revisions: maps.Clone(old.revisions), adopted: old.adopted}
+	next := promises{current: maps.Clone(old.current), revisions: maps.Clone(old.revisions), follows: old.follows}
 	had := next.current[other.Name]
 	next.revisions[promiseKey{other.Name, had.Revision}] = other
 	had.Contract = other

@@ -129,7 +129,7 @@ func (c *contractRevisions) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	return printList(p, c.JSON, 0, each(all), []string{"REVISION", "CURRENT", "ADOPTED", "STORED"}, func(r client.ContractRevision) []string {
-		return []string{r.Revision, yesOrNo(r.Current), yesOrNo(r.Adopted), showTime(r.CreatedAt)}
+	return printList(p, c.JSON, 0, each(all), []string{"REVISION", "CURRENT", "FOLLOWS", "STORED"}, func(r client.ContractRevision) []string {
+		return []string{r.Revision, yesOrNo(r.Current), r.Follows, showTime(r.CreatedAt)}
 	})
 }

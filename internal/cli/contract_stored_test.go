@@ -33,10 +33,10 @@ func TestContractStored(t *testing.T) {
 	if got := a.run(t, "contract", "put", file); got.code != 1 || len(a.requests) != 2 || !strings.Contains(got.errors, "contract check") {
 		t.Errorf("a broken file: %+v after %d requests", got, len(a.requests))
 	}
-	a = newAPI(t, `200 {"data":[{"name":"ours","revision":"5f0c2d9a7b31","current":true,"adopted":false,"yaml":"","created_at":"2026-05-22T14:32:18.847Z"},{"name":"ours","revision":"000000000000","adopted":true}],"next":null}`)
-	a.run(t, "contract", "revisions", "ours").want(t, 0, `REVISION      CURRENT  ADOPTED  STORED
-5f0c2d9a7b31  yes      no       2026-05-22T14:32:18Z
-000000000000  no       yes      -
+	a = newAPI(t, `200 {"data":[{"name":"ours","revision":"5f0c2d9a7b31","current":true,"follows":null,"yaml":"","created_at":"2026-05-22T14:32:18.847Z"},{"name":"ours","revision":"000000000000","follows":"5f0c2d9a7b31"}],"next":null}`)
+	a.run(t, "contract", "revisions", "ours").want(t, 0, `REVISION      CURRENT  FOLLOWS       STORED
+5f0c2d9a7b31  yes      -             2026-05-22T14:32:18Z
+000000000000  no       5f0c2d9a7b31  -
 `, "")
 	a = newAPI(t, `200 {"data":[{"name":"standard","revision":"5f0c2d9a7b31","builtin":true,"created_at":null}],"next":null}`)
 	a.run(t, "contract", "stored").want(t, 0, "NAME      REVISION      BUILT IN  STORED\nstandard  5f0c2d9a7b31  yes       -\n", "")

@@ -180,7 +180,7 @@ func PersonDue(seat webhook.Ref) time.Time {
 	return time.UnixMilli(int64(seat) - 1<<50).UTC()
 }
 
-// CatchUpDue: see PersonDue. place is the position of the delivery that was held
+// CatchUpDue is the due time of what catches up, see PersonDue: place is the position of the delivery that was held
 // or is redelivered, so that all go oldest first (S10).
 func CatchUpDue(place webhook.Ref) time.Time { return time.UnixMilli(int64(place)).UTC() }
 

@@ -18,9 +18,9 @@ type ContractRevision struct {
 	// Current is true for the revision that new deliveries follow. A deleted
 	// contract has none; its revisions stay, since deliveries refer to them.
 	Current bool
-	// Adopted is true for an older revision whose deliveries follow the current one
-	// since somebody asked for it.
-	Adopted   bool
+	// Follows is the revision that deliveries under this one follow since somebody
+	// asked for it; "" for their own.
+	Follows   string
 	CreatedAt time.Time
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-const selectRevision = `SELECT name, revision, text, current, adopted, created_at, num FROM contract_revision `
+const selectRevision = `SELECT name, revision, text, current, follows, created_at, num FROM contract_revision `
 
 func scanRevision(s *sqlite3.Stmt) store.ContractRevision {
 	return store.ContractRevision{
-		Name: s.ColumnText(0), Revision: s.ColumnText(1), Text: s.ColumnText(2), Current: colBool(s, 3), Adopted: colBool(s, 4), CreatedAt: colTime(s, 5),
+		Name: s.ColumnText(0), Revision: s.ColumnText(1), Text: s.ColumnText(2), Current: colBool(s, 3), Follows: s.ColumnText(4), CreatedAt: colTime(s, 5),
 	}
 }
 
@@ -44,7 +44,7 @@ func (d *DB) PutContract(ctx context.Context, r store.ContractRevision, adopt bo
 			return nil
 		}
 		now := r
-		now.Current, now.Adopted = true, false
+		now.Current, now.Follows = true, ""
 		if turned {
 			err = t.turnContract(&now)
 		} else {
@@ -54,7 +54,7 @@ func (d *DB) PutContract(ctx context.Context, r store.ContractRevision, adopt bo
 			return err
 		}
 		for _, old := range adopted {
-			if err := t.exec(`UPDATE contract_revision SET adopted = 1 WHERE name = ? AND revision = ?`, old.Name, old.Revision); err != nil {
+			if err := t.exec(`UPDATE contract_revision SET follows = ? WHERE name = ? AND revision = ?`, old.Follows, old.Name, old.Revision); err != nil {
 				return err
 			}
 		}
@@ -81,8 +81,8 @@ func currentOf(known []store.ContractRevision) *store.ContractRevision {
 func adoptees(known []store.ContractRevision, current string, adopt bool) []store.ContractRevision {
 	var all []store.ContractRevision
 	for _, old := range known {
-		if adopt && old.Revision != current && !old.Adopted {
-			old.Current, old.Adopted = false, true
+		if adopt && old.Revision != current && old.Follows != current {
+			old.Current, old.Follows = false, current
 			all = append(all, old)
 		}
 	}
@@ -95,8 +95,8 @@ func (t *tx) turnContract(r *store.ContractRevision) error {
 	if err := t.exec(`UPDATE contract_revision SET current = 0 WHERE name = ?`, r.Name); err != nil {
 		return err
 	}
-	err := t.exec(`INSERT INTO contract_revision (name, revision, text, current, adopted, created_at) VALUES (?,?,?,1,0,?)
-		ON CONFLICT (name, revision) DO UPDATE SET current = 1, adopted = 0, text = excluded.text`, r.Name, r.Revision, r.Text, r.CreatedAt)
+	err := t.exec(`INSERT INTO contract_revision (name, revision, text, current, follows, created_at) VALUES (?,?,?,1,'',?)
+		ON CONFLICT (name, revision) DO UPDATE SET current = 1, follows = '', text = excluded.text`, r.Name, r.Revision, r.Text, r.CreatedAt)
 	if err != nil {
 		return err
 	}

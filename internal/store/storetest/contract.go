@@ -35,8 +35,8 @@ func states(all []store.ContractRevision) []string {
 		if r.Current {
 			s += " current"
 		}
-		if r.Adopted {
-			s += " adopted"
+		if r.Follows != "" {
+			s += " as " + r.Follows
 		}
 		said = append(said, s)
 	}
@@ -73,19 +73,19 @@ func adoptingTellsOlder(f *fixture) {
 	for _, c := range f.put("own", "r4", true, false) {
 		told = append(told, *c.Contract)
 	}
-	f.same("told", states(told), []string{"own/r4 current", "own/r1 adopted", "own/r2 adopted", "own/r3 adopted"})
+	f.same("told", states(told), []string{"own/r4 current", "own/r1 as r4", "own/r2 as r4", "own/r3 as r4"})
 	f.same("told again", len(f.put("own", "r4", true, false)), 0)
 	f.put("own", "r5", false, false)
 	told = nil
 	for _, c := range f.put("own", "r5", true, false) { // the current one, to be adopted after all
 		told = append(told, *c.Contract)
 	}
-	f.same("told", states(told), []string{"own/r5 current", "own/r4 adopted"})
+	f.same("told", states(told), []string{"own/r5 current", "own/r1 as r5", "own/r2 as r5", "own/r3 as r5", "own/r4 as r5"})
 	f.put("own", "r2", false, false)
 	f.restart()
 	all, err := f.LoadContracts(f.ctx)
 	f.ok(err)
-	f.same("all", states(all), []string{"own/r1 adopted", "own/r3 adopted", "own/r4 adopted", "own/r5", "own/r2 current"})
+	f.same("all", states(all), []string{"own/r1 as r5", "own/r3 as r5", "own/r4 as r5", "own/r5", "own/r2 current"})
 }
 
 func contractRaisesTenants(f *fixture) {

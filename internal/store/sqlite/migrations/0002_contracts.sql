@@ -9,7 +9,7 @@ CREATE TABLE contract_revision (
   revision   TEXT NOT NULL,
   text       TEXT NOT NULL,    -- YAML as given
   current    INTEGER NOT NULL, -- 1 for at most one of a name
-  adopted    INTEGER NOT NULL, -- 1: deliveries under it follow the current one
+  follows    TEXT NOT NULL,    -- revision that deliveries under it were asked to follow; '': their own
   created_at INTEGER NOT NULL,
   UNIQUE (name, revision)
 ) STRICT;
