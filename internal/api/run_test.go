@@ -229,7 +229,7 @@ func TestRuns_LargeRun(t *testing.T) {
 		t.Errorf("it has %s", got.raw)
 	}
 	read, cursor := 0, ""
-	for pages := 0; pages < 10; pages++ {
+	for range 10 {
 		page := f.send(to("GET", "/v1/runs/"+run+"/events?limit=250"+cursor, "")).is(200)
 		for _, e := range page.items() {
 			if e["eventId"] != fmt.Sprintf("e-%d", read) {

@@ -99,3 +99,20 @@ func byRule(a, b string) int {
 	letters := "SEPRNB"
 	return cmp.Or(cmp.Compare(strings.IndexByte(letters, a[0]), strings.IndexByte(letters, b[0])), cmp.Compare(number(a), number(b)))
 }
+
+// The engine knows no platform's name: what differs between promises is a field of
+// a contract.
+func TestTheEngineKnowsNoPlatformsName(t *testing.T) {
+	t.Parallel()
+	names := regexp.MustCompile(`(?i)signals|elido|petify`)
+	for _, file := range files(t, withSuffix(".go")) {
+		// The texts of banners are data beside the contracts.
+		if !strings.HasPrefix(file, "internal/") || strings.HasPrefix(file, "internal/catalog/") || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		if at := names.FindStringIndex(read(t, file)); at != nil {
+			text := read(t, file)
+			t.Errorf("%s:%d names a platform", file, strings.Count(text[:at[0]], "\n")+1)
+		}
+	}
+}

@@ -23,8 +23,8 @@ func inTempFolder(ctx context.Context, dir, pattern string, do func(ctx context.
 	// Without this a second signal, or a write to a closed pipe, would kill the
 	// process where it stands. Pipes are judged by their writes' errors, since a
 	// connection that broke raises the same signal.
-	signals, broken := make(chan os.Signal, 4), make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	stops, broken := make(chan os.Signal, 4), make(chan os.Signal, 1)
+	signal.Notify(stops, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	signal.Notify(broken, syscall.SIGPIPE)
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -36,17 +36,17 @@ func inTempFolder(ctx context.Context, dir, pattern string, do func(ctx context.
 	for again := false; ; again = true {
 		select {
 		case err := <-done:
-			signal.Stop(signals)
+			signal.Stop(stops)
 			signal.Stop(broken)
 			return errors.Join(err, os.RemoveAll(folder))
 		case <-left:
-		case <-signals:
+		case <-stops:
 			if !again {
 				cancel()
 				continue
 			}
 		}
-		// Signals stay taken: do still runs and may write.
+		// They stay taken: do still runs and may write.
 		if err := removeInUse(folder); err != nil {
 			return err
 		}

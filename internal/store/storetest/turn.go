@@ -90,10 +90,10 @@ func degradedThenPaused(f *fixture) {
 	f.withOwner()
 	e := f.endpoint("a")
 	w := f.send(e)
-	f.fail(&w, "elido", 2)
+	f.fail(&w, pausing(), 2)
 	f.same("not yet", f.getEndpoint(e).Version, e.Version)
 	told := f.heard.count()
-	f.fail(&w, "elido", 1)
+	f.fail(&w, pausing(), 1)
 	got := f.getEndpoint(e)
 	f.same("mark", got.Health.DegradedUntil, f.now.Add(24*time.Hour).Truncate(time.Millisecond))
 	f.same("still on", got.On(), true)
@@ -107,14 +107,14 @@ func degradedThenPaused(f *fixture) {
 	f.same("told", heard, got)
 
 	f.restart()
-	f.fail(&w, "elido", 46)
+	f.fail(&w, pausing(), 46)
 	f.same("not yet", f.getEndpoint(e).On(), true)
-	f.fail(&w, "elido", 1)
+	f.fail(&w, pausing(), 1)
 	got = f.getEndpoint(e)
 	f.same("state", got.State, webhook.EndpointPaused)
 	f.same("reason", got.StateReason, webhook.ReasonFailuresInRow)
 	f.same("failures", got.Health.FailuresInRow, 50)
-	f.fail(&w, "elido", 1) // one that was under way
+	f.fail(&w, pausing(), 1) // one that was under way
 	f.same("once", f.getEndpoint(e).Version, got.Version)
 	f.restart()
 	f.same("notices", f.notices(), []contract.Transition{contract.BecamePaused})
@@ -125,19 +125,19 @@ func degradedThenPaused(f *fixture) {
 func markIsRenewedAndEnds(f *fixture) {
 	e := f.endpoint("a")
 	w := f.send(e)
-	f.fail(&w, "elido", 3)
+	f.fail(&w, pausing(), 3)
 	marked := f.getEndpoint(e)
 	f.now = f.now.Add(23 * time.Hour)
-	f.fail(&w, "elido", 1)
+	f.fail(&w, pausing(), 1)
 	f.same("it runs", f.getEndpoint(e).Health.DegradedUntil, marked.Health.DegradedUntil)
 	f.now = f.now.Add(time.Hour)
-	f.fail(&w, "elido", 1)
+	f.fail(&w, pausing(), 1)
 	f.same("renewed", f.getEndpoint(e).Health.DegradedUntil, f.now.Add(24*time.Hour).Truncate(time.Millisecond))
 	f.same("events", f.engine(), []string{webhook.TypeEndpointDegraded})
 
 	f.now = f.now.Add(25 * time.Hour)
 	p := f.success(w)
-	p.Contract, p.Raise = Builtin("elido", ""), f.raiseFor()
+	p.Contract, p.Raise = Builtin(pausing(), ""), f.raiseFor()
 	f.record(p)
 	f.restart()
 	f.same("mark", f.getEndpoint(e).Health.DegradedUntil, time.Time{})
@@ -149,13 +149,13 @@ func noSuccessDisables(f *fixture) {
 	f.withOwner()
 	e := f.endpoint("a")
 	w := f.send(e)
-	f.fail(&w, "signals", 3)
+	f.fail(&w, disabling(), 3)
 	f.now = f.now.Add(72*time.Hour - time.Millisecond)
-	f.fail(&w, "signals", 1)
+	f.fail(&w, disabling(), 1)
 	f.same("not yet", f.getEndpoint(e).On(), true)
 	f.restart()
 	f.now = f.now.Add(time.Millisecond)
-	f.fail(&w, "signals", 1)
+	f.fail(&w, disabling(), 1)
 	got := f.getEndpoint(e)
 	f.same("state", got.State, webhook.EndpointDisabled)
 	f.same("reason", got.StateReason, webhook.ReasonNoSuccess)
@@ -166,19 +166,19 @@ func noSuccessDisables(f *fixture) {
 	// Two failures are not enough, however long apart.
 	e = f.endpoint("b")
 	w = f.send(e)
-	f.fail(&w, "signals", 1)
+	f.fail(&w, disabling(), 1)
 	f.now = f.now.Add(1000 * time.Hour)
-	f.fail(&w, "signals", 1)
+	f.fail(&w, disabling(), 1)
 	f.same("two failures", f.getEndpoint(e).On(), true)
 }
 
 func lapseDividesTheSpan(f *fixture) {
 	e := f.endpoint("a")
 	w := f.send(e)
-	f.fail(&w, "signals", 2)
+	f.fail(&w, disabling(), 2)
 	f.now = f.now.Add(72 * time.Minute)
 	p := f.failure(w, f.now)
-	p.Contract, p.Lapse = Builtin("signals", ""), 60
+	p.Contract, p.Lapse = Builtin(disabling(), ""), 60
 	f.record(p)
 	f.same("state", f.getEndpoint(e).State, webhook.EndpointDisabled)
 }
@@ -187,7 +187,7 @@ func lapseDividesTheSpan(f *fixture) {
 // in a row is the one that is noted and told.
 func oneTransitionOfSeveral(f *fixture) {
 	f.withOwner()
-	c := *Builtin("signals", "")
+	c := *Builtin(disabling(), "")
 	c.Pause.After, c.Degrade = 3, contract.Degrade{After: 3, For: contract.Duration(time.Hour), Waits: c.Schedule.Waits}
 	c.TellOwner = []contract.Transition{contract.BecameDisabled, contract.BecamePaused, contract.BecameDegraded}
 	for gone, want := range map[bool]webhook.StateReason{true: webhook.ReasonGone, false: webhook.ReasonNoSuccess} {
@@ -215,9 +215,9 @@ func oneTransitionOfSeveral(f *fixture) {
 func offChangesNothing(f *fixture) {
 	e := f.endpoint("a")
 	w := f.send(e)
-	f.fail(&w, "elido", 2)
+	f.fail(&w, pausing(), 2)
 	f.change(e, func(e *webhook.Endpoint) { e.State, e.StateReason = webhook.EndpointPaused, webhook.ReasonPerson })
-	f.fail(&w, "elido", 60)
+	f.fail(&w, pausing(), 60)
 	got := f.getEndpoint(e)
 	f.same("mark", got.Health.DegradedUntil, time.Time{})
 	f.same("reason", got.StateReason, webhook.ReasonPerson)
@@ -225,12 +225,12 @@ func offChangesNothing(f *fixture) {
 	f.same("events", f.engine(), []string{})
 	// Switched on again, the next one counts.
 	f.change(e, func(e *webhook.Endpoint) { e.State, e.StateReason = webhook.EndpointActive, webhook.ReasonActive })
-	f.fail(&w, "elido", 1)
+	f.fail(&w, pausing(), 1)
 	f.same("state", f.getEndpoint(e).State, webhook.EndpointPaused)
 }
 
 func offSkipsWhatWaits(f *fixture) {
-	c := *Builtin("petify", "")
+	c := *Builtin(skipping(), "")
 	c.Pause.After = 2
 	e := f.endpoint("a")
 	work := f.sendMany(e, 3)
@@ -356,4 +356,22 @@ func successEndsSkipped(f *fixture) {
 	f.restart()
 	f.same("status", f.delivery(work[1]).Status, contract.StatusDelivered)
 	f.same("due", len(f.due(e, f.now)), 0)
+}
+
+// pausing, disabling and skipping name built-in contracts by what they do.
+func pausing() string { return builtinWith(func(c *contract.Contract) bool { return c.Pause.After > 0 }) }
+
+func disabling() string {
+	return builtinWith(func(c *contract.Contract) bool { return c.Disable.NoSuccessFor > 0 && c.Name != contract.Standard })
+}
+
+func skipping() string { return builtinWith((*contract.Contract).SkipsWaiting) }
+
+func builtinWith(trait func(*contract.Contract) bool) string {
+	for _, name := range contract.BuiltinNames() {
+		if c, ok := contract.Builtin(name); ok && trait(c) {
+			return name
+		}
+	}
+	return ""
 }
