@@ -195,6 +195,7 @@ func TestPaths(t *testing.T) {
 		{"POST /v1/deliveries/d/cancel", func() error { _, err := c.CancelDelivery(ctx, "d"); return err }},
 		{"GET /v1/deliveries/d", func() error { _, err := c.GetDelivery(ctx, "d"); return err }},
 		{"POST /v1/tenants", func() error { _, err := c.CreateTenant(ctx, client.NewTenant{ID: "t"}); return err }},
+		{"PATCH /v1/tenants/x", func() error { _, err := c.UpdateTenant(ctx, "x", client.TenantPatch{}); return err }},
 		{"DELETE /v1/tenants/t", func() error { return gone.DeleteTenant(ctx, "t") }},
 		{"POST /v1/tenants/t/keys", func() error { _, err := c.CreateKey(ctx, "t", client.NewAPIKey{}); return err }},
 		{"DELETE /v1/tenants/t/keys/k", func() error { return gone.RevokeKey(ctx, "t", "k") }},

@@ -64,6 +64,19 @@ func (c *Client) CreateTenant(ctx context.Context, t NewTenant) (Tenant, error) 
 	return invokeJSON[Tenant](ctx, c, newCall(http.MethodPost, "tenants"), t)
 }
 
+// TenantPatch changes a tenant; nil fields stay as they are, "" takes a value away.
+type TenantPatch struct {
+	Name            *string `json:"name,omitempty"`
+	DefaultContract *string `json:"default_contract,omitempty"`
+	OwnerURL        *string `json:"owner_url,omitempty"`
+	OwnerEmail      *string `json:"owner_email,omitempty"`
+}
+
+// UpdateTenant changes a tenant.
+func (c *Client) UpdateTenant(ctx context.Context, id string, patch TenantPatch) (Tenant, error) {
+	return invokeJSON[Tenant](ctx, c, newCall(http.MethodPatch, "tenants", id), patch)
+}
+
 // GetTenant returns a tenant.
 func (c *Client) GetTenant(ctx context.Context, id string) (Tenant, error) {
 	return invoke[Tenant](ctx, c, newCall(http.MethodGet, "tenants", id))

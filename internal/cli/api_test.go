@@ -191,6 +191,16 @@ func TestEventsCancel_SaysHowMany(t *testing.T) {
 	}
 }
 
+func TestTenantsUpdate_SendsWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, `200 {"id":"acme","default_contract":"ours"}`)
+	a.run(t, "tenants", "update", "acme", "--default-contract", "ours", "--owner-url", "").
+		want(t, 0, "id:                acme\ndefault contract:  ours\n", "")
+	if got := a.requests; len(got) != 1 || got[0] != `PATCH /v1/tenants/acme {"default_contract":"ours","owner_url":""}` {
+		t.Errorf("requests %q", got)
+	}
+}
+
 func TestTenantsCreate_TellsOfTheSecond(t *testing.T) {
 	t.Parallel()
 	list := func(ids ...string) string {

@@ -10,6 +10,7 @@ type tenantsCommand struct {
 	List   tenantsList   `cmd:"" help:"List tenants."`
 	Create tenantsCreate `cmd:"" help:"Create a tenant."`
 	Get    tenantsGet    `cmd:"" help:"Show one tenant."`
+	Update tenantsUpdate `cmd:"" help:"Change a tenant."`
 	Delete tenantsDelete `cmd:"" help:"Delete a tenant that owns no endpoints any more."`
 }
 
@@ -75,6 +76,37 @@ func (c *tenantsCreate) Run(ctx context.Context, p *Process) error {
 	}
 	c.tellOfSecond(ctx, p, api)
 	return nil
+}
+
+type tenantsUpdate struct {
+	connection      `embed:""`
+	ID              string  `arg:"" help:"Its ID."`
+	Name            *string `name:"name" placeholder:"TEXT" help:"For people."`
+	DefaultContract *string `name:"default-contract" placeholder:"NAME" help:"The contract of endpoints that name none from now on."`
+	OwnerURL        *string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of endpoints in trouble; '' for nowhere."`
+	OwnerEmail      *string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of endpoints in trouble; '' for nowhere."`
+}
+
+// Help implements kong.HelpProvider.
+func (tenantsUpdate) Help() string {
+	return `What no flag names stays as it is; endpoints that exist keep their contract.
+
+    posthorn tenants update acme --default-contract ours`
+}
+
+// Run changes a tenant.
+func (c *tenantsUpdate) Run(ctx context.Context, p *Process) error {
+	api, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	t, err := api.UpdateTenant(ctx, c.ID, client.TenantPatch{
+		Name: c.Name, DefaultContract: c.DefaultContract, OwnerURL: c.OwnerURL, OwnerEmail: c.OwnerEmail,
+	})
+	if err != nil {
+		return err
+	}
+	return c.showTenant(p, t)
 }
 
 // tellOfSecond warns once, when there are two tenants from now on: commands that
