@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/go-json-experiment/json v1.27.2
-	github.com/google/cel-go v0.31.0
 	github.com/google/go-cmp v0.7.0
 	github.com/ncruces/go-sqlite3 v0.37.0
 	github.com/prometheus/client_golang v1.25.0
@@ -19,6 +18,8 @@ require (
 	golang.org/x/term v0.48.0
 	pgregory.net/rapid v1.3.0
 )
+
+require cel.dev/cel-go v0.33.2
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -90,7 +90,7 @@ func walls() []wall {
 	return []wall{
 		{"github.com/ncruces/go-sqlite3", "internal/store/sqlite", "SQL stays in the driver"},
 		{"github.com/prometheus", "internal/telemetry", "what is counted is a bounded set in one place"},
-		{"github.com/google/cel-go", "internal/transform", "how a filter is written down is one package's business"},
+		{"cel.dev/cel-go", "internal/transform", "how a filter is written down is one package's business"},
 		{"github.com/wneessen/go-mail", "internal/maintain", "mail goes out in one place"},
 		{"github.com/alecthomas/kong", "internal/cli internal/config", "the command line stays at its edge"},
 		{"go.yaml.in/yaml", "contract internal/catalog internal/config internal/cli", "YAML is the form of contracts, texts and settings"},

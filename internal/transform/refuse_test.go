@@ -14,7 +14,7 @@ func TestFilters_RefusalsSayWhereAndWhat(t *testing.T) {
 		{`type == `, "Line 1, column 9: something stands there that no expression can have", "a CEL expression"},
 		{"type == \"a\" &&\n  secret == 1", "Line 2, column 3: there is no variable or function of this name", "ordering_key and tenant"},
 		{`event.headers == ""`, "there is no variable or function of this name", "event id, type"},
-		{`event.i == ""`, "Line 1, column 1: there is no variable", "event id, type"},
+		{`event.i == ""`, "Line 1, column 6: there is no variable", "event id, type"},
 		{`type.name == ""`, "has no such field", "event id, type"},
 		{`type == 1`, "does not take values of these types", "can be compared with anything"},
 		{`type && true`, "does not take values of these types", "int()"},
