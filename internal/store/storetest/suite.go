@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,10 +40,16 @@ type Options struct {
 
 // Builtin is the built-in contract of a name in whatever revision; nil for
 // another name.
-func Builtin(name, _ string) *contract.Contract {
-	c, _ := contract.Builtin(name)
-	return c
-}
+func Builtin(name, _ string) *contract.Contract { return builtins()[name] }
+
+// builtins reads them once: every row that is shown asks.
+var builtins = sync.OnceValue(func() map[string]*contract.Contract { //nolint:gochecknoglobals // because it is worked out once and never written
+	all := map[string]*contract.Contract{}
+	for _, name := range contract.BuiltinNames() {
+		all[name], _ = contract.Builtin(name)
+	}
+	return all
+})
 
 // testCase is one rule, proved on a database of its own.
 type testCase struct {

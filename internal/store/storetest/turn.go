@@ -359,7 +359,9 @@ func successEndsSkipped(f *fixture) {
 }
 
 // pausing, disabling and skipping name built-in contracts by what they do.
-func pausing() string { return builtinWith(func(c *contract.Contract) bool { return c.Pause.After > 0 }) }
+func pausing() string {
+	return builtinWith(func(c *contract.Contract) bool { return c.Pause.After > 0 })
+}
 
 func disabling() string {
 	return builtinWith(func(c *contract.Contract) bool { return c.Disable.NoSuccessFor > 0 && c.Name != contract.Standard })
