@@ -177,6 +177,12 @@ func drawAgain(r *rapid.T, c *Contract) {
 		Batch: rapid.IntRange(0, 100).Draw(r, "batch"), AllOrNone: rapid.Bool().Draw(r, "all"),
 	}
 	c.Redeliver = Redeliver{some(r, "redeliver", ended...), pick(r, "marks", "redelivered", "unchanged")}
+	if c.OnResume.Dead == deadRedeliver || c.OnEnable.Dead == deadRedeliver {
+		c.Redeliver.MarksOld = string(StatusRedelivered)
+		if !slices.Contains(c.Redeliver.From, StatusDead) {
+			c.Redeliver.From = append(c.Redeliver.From, StatusDead)
+		}
+	}
 	if !slices.Contains(c.Resend.From, StatusDead) && !slices.Contains(c.Redeliver.From, StatusDead) {
 		c.Redeliver.From = append(c.Redeliver.From, StatusDead)
 	}

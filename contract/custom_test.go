@@ -53,7 +53,7 @@ pause: {after: 4}
 disable: {no_success_for: 40m}
 tell_owner: [paused, degraded]
 off: {new: hold, waiting: skip, in_flight: skip}
-on_resume: {held: backlog, dead: redeliver}
+on_resume: {held: backlog, dead: leave}
 on_enable: {held: none, may_skip: true, dead: leave}
 resend: {from: [dead, canceled], attempts: once, needs_on: true, batch: 7, all_or_none: true}
 redeliver: {from: [failed], marks_old: unchanged}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -112,13 +113,22 @@ func read(text []byte, c *Contract) []Fault {
 	if empty := nulls(&root, ""); len(empty) > 0 {
 		return empty
 	}
-	if err := root.Load(c, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
-		return readFaults(err)
+	faults := readFaults(root.Load(c, yaml.WithKnownFields(), yaml.WithUniqueKeys()))
+	unread := map[int]bool{}
+	for _, f := range faults {
+		if strings.Contains(f.Text, "already defined") {
+			return faults // which of the two is meant nobody knows
+		}
+		unread[f.Line] = true
 	}
-	faults := c.faults()
-	for i := range faults {
-		faults[i].Line = lineOf(&root, faults[i].Path)
+	for _, f := range c.faults() {
+		line, whole := lineOf(&root, f.Path)
+		// Beside what can't be read, only what stands there and was read says anything.
+		if f.Line = line; len(unread) == 0 || whole && !unread[line] {
+			faults = append(faults, f)
+		}
 	}
+	slices.SortStableFunc(faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 	return faults
 }
 
@@ -186,20 +196,21 @@ func plain(message string) string {
 	return value + " can't stand here"
 }
 
-// lineOf follows a path such as schedule.waits[2] as far as it exists.
-func lineOf(n *yaml.Node, path string) int {
+// lineOf follows a path such as schedule.waits[2] as far as it exists; whole tells
+// whether all of it does.
+func lineOf(n *yaml.Node, path string) (line int, whole bool) {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
 	}
-	line := max(n.Line, 1)
+	line = max(n.Line, 1)
 	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
 		next := child(n, step)
 		if next == nil {
-			break
+			return line, false
 		}
 		n, line = next, next.Line
 	}
-	return line
+	return line, true
 }
 
 func child(n *yaml.Node, step string) *yaml.Node {

@@ -84,6 +84,20 @@ func TestParse_FaultsInPlainWordsWithLines(t *testing.T) {
 	}
 }
 
+// One reading tells of all that is wrong, whatever the kind.
+func TestParse_AllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	yaml, _ := BuiltinYAML(Standard)
+	text := strings.NewReplacer("timeout: 15s", "timout: 15s", "keep: 30d", "keep: soon", "jitter: 0.10", "jitter: 1.5", "on: gone", "on: gonne",
+		"[hmac-sha256, ed25519]", "[md5]").Replace(string(yaml))
+	_, err := Parse([]byte(text))
+	for _, want := range []string{"timout", "soon", "jitter", "stop[0].on", "signature.algorithms"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named: %v", want, err)
+		}
+	}
+}
+
 // A contract that passes can be put into effect: receivers can check what is
 // signed, and no header of it frames the request.
 func TestParse_RefusesWhatCouldNotBeSent(t *testing.T) {

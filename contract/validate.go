@@ -293,6 +293,12 @@ func (c *Contract) checkTogether(k *checks) {
 			"must have a member from page.token where delivers is run: the receiver could not read the run")
 		k.that(c.Run.TokenFor > 0, "run.token_for", "is missing where delivers is run")
 	}
+	for path, dead := range map[string]string{"on_resume.dead": c.OnResume.Dead, "on_enable.dead": c.OnEnable.Dead} {
+		if dead == deadRedeliver {
+			k.that(slices.Contains(c.Redeliver.From, StatusDead) && c.Redeliver.MarksOld == string(StatusRedelivered), path,
+				"needs dead in redeliver.from, and redeliver.marks_old: redelivered")
+		}
+	}
 	endsDead := c.Exhausted.Status == StatusDead || slices.ContainsFunc(c.Stop, func(s Stop) bool { return s.Status == StatusDead })
 	wayBack := slices.Contains(c.Redeliver.From, StatusDead) || slices.Contains(c.Resend.From, StatusDead)
 	k.that(!endsDead || wayBack, "exhausted.status", "dead needs a way back: dead in redeliver.from or resend.from")
