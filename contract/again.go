@@ -14,8 +14,8 @@ const (
 )
 
 // SendAgain decides what resending a delivery of a status means: the contract's
-// resend where the status allows it, else its redelivery (S11, P7, E11). Tests
-// are never sent again.
+// resend where the status allows it, else its redelivery (S8, S11, P7, E11).
+// Tests are never sent again.
 func (c *Contract) SendAgain(s Status, t Trigger, endpointOn bool) Again {
 	way := AgainNot
 	switch {

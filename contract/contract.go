@@ -101,7 +101,7 @@ const (
 	FromTimestamp      Source = "timestamp"       // header only: the attempt's Unix seconds
 )
 
-// WebhookID says what the message ID identifies.
+// WebhookID says what the message ID identifies (S3, P4).
 type WebhookID string
 
 // Kinds of message ID.
@@ -135,7 +135,7 @@ type Secret struct {
 }
 
 // Response bounds what is read of an answer's body and what the log keeps, in
-// bytes.
+// bytes (S1, P8).
 type Response struct {
 	Read int `yaml:"read"`
 	Keep int `yaml:"keep"`

@@ -116,10 +116,10 @@ type Decision struct {
 	Health bool
 }
 
-// After applies the rules that stand after a try, in their settled order: a 2xx
-// is delivered whatever became of the endpoint; deleted meanwhile, nothing is
-// kept; a stopping answer; a single try; off meanwhile, held and not counted;
-// none left; else wait. random lies in [0,1).
+// After applies the rules that stand after a try, in their settled order (S1, S2,
+// S4, E6, P2): a 2xx is delivered whatever became of the endpoint; deleted
+// meanwhile, nothing is kept; a stopping answer; a single try; off meanwhile, held
+// and not counted; none left; else wait. random lies in [0,1).
 func (c *Contract) After(t Tried, random float64) Decision {
 	d := Decision{Kind: t.Answer.Kind, Counted: true, Health: c.counts(t.Trigger)}
 	if t.Answer.Kind == KindNone {

@@ -274,7 +274,7 @@ func (a *App) changed(c store.Change) {
 
 // apply tells of a change those who hold what it concerns.
 func (a *App) apply(c store.Change) {
-	a.tellDisabled(c.Endpoint)
+	a.tellOff(c.Endpoint)
 	a.contracts.apply(c)
 	a.registry.Apply(c)
 	a.auth.Apply(c)

@@ -19,11 +19,11 @@ func TestNotice_DisabledOnce(t *testing.T) {
 	becomes := func(state webhook.EndpointState, reason webhook.StateReason) string {
 		log.Reset()
 		e := &webhook.Endpoint{Key: 1, ID: "ep_1", Tenant: "acme", URL: "https://example.com/?token=x", State: state, StateReason: reason}
-		a.tellDisabled(e)
+		a.tellOff(e)
 		a.registry.Apply(store.Change{Tenant: "acme", Endpoint: e})
 		return log.String()
 	}
-	a.tellDisabled(nil)
+	a.tellOff(nil)
 	steps := []struct {
 		state  webhook.EndpointState
 		reason webhook.StateReason
@@ -38,10 +38,12 @@ func TestNotice_DisabledOnce(t *testing.T) {
 		{webhook.EndpointDisabled, webhook.ReasonStaff, false}, // whoever did it knows
 		{webhook.EndpointActive, webhook.ReasonActive, false},
 		{webhook.EndpointDisabled, webhook.ReasonNoSuccess, true},
+		{webhook.EndpointActive, webhook.ReasonActive, false},
+		{webhook.EndpointPaused, webhook.ReasonFailuresInRow, true},
 	}
 	for i, s := range steps {
 		text := becomes(s.state, s.reason)
-		want := "level=INFO msg=\"an endpoint was disabled by its receiver's answers\" tenant=acme endpoint=ep_1 reason=" + string(s.reason)
+		want := "level=INFO msg=\"an endpoint is off because of its receiver's answers\" tenant=acme endpoint=ep_1 state=" + string(s.state) + " reason=" + string(s.reason)
 		if told := strings.Contains(text, want); told != s.told || (!s.told && text != "") || strings.Contains(text, "example.com") {
 			t.Errorf("step %d: %q", i, text)
 		}
