@@ -29,6 +29,7 @@ func (d *Dispatcher) Apply(ch store.Change) {
 	if ch.Contract != nil { // what is under way may follow another revision now
 		for _, l := range d.lanes {
 			l.contract = nil
+			d.release(l, now)
 		}
 	}
 	for _, ref := range ch.Canceled {
@@ -123,6 +124,9 @@ func (d *Dispatcher) cancel(ref webhook.Ref, now time.Time) {
 	}
 	d.untell(ref)
 	d.expel(it)
+	if it.place == placeWindow && it.lane.window.first() == it {
+		d.release(it.lane, now)
+	}
 }
 
 // erase keeps a payload that was deleted from being sent. The delivery ends as

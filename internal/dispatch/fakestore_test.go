@@ -445,8 +445,9 @@ func (db *fakeDB) transition(r *row, p *store.RecordParams) (store.RecordResult,
 		w.Joins = false
 		if w.Due = p.NextAt; !db.join(w) {
 			w.Due = store.ParkedDue()
+			return store.RecordResult{Applied: true}, nil
 		}
-		return store.RecordResult{Applied: true}, nil
+		return store.RecordResult{Applied: true}, []store.Change{{Accepted: []store.Work{*w}}}
 	}
 	w.Interrupted = p.Interrupted
 	if p.Attempt != nil && p.Attempt.Counted {

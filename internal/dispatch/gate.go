@@ -14,8 +14,10 @@ import (
 // that moved it.
 //
 // A lane is held as a whole, by the head of its window: what stands behind a held
-// delivery does not overtake it (N11), whatever its contract. What a person asked
-// for sorts first, and may pass.
+// delivery does not overtake it (N11), whatever its contract. So whenever another
+// one becomes the head, or the head may obey another contract, the lane is let go
+// and its head is asked: what no gate binds would wait for ever else. What a person
+// asked for sorts first, and may pass.
 type gate struct {
 	key    webhook.GateKey
 	closed bool // false once it was opened: an object that flights may still know
@@ -133,6 +135,14 @@ func (d *Dispatcher) unhold(l *lane) {
 	if l.held != nil {
 		delete(l.held.lanes, l)
 		l.held = nil
+	}
+}
+
+// release has the head of a held lane asked again.
+func (d *Dispatcher) release(l *lane, now time.Time) {
+	if l.held != nil {
+		d.unhold(l)
+		d.review(l, now)
 	}
 }
 

@@ -165,6 +165,41 @@ func TestEngine_N15_JoinsTheLineWhenDue(t *testing.T) {
 	})
 }
 
+// The store tells of the new head of a line before it answers the record that made
+// it one, while the delivery is still in the out-set: it goes out right after that.
+func TestEngine_N15_TheHeadThatJoinedGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]bool{"into an empty line": true, "behind one that ends in the same commit": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, Config{}, func(r *rig) {
+				r.endpoint(1, under("elido"))
+				d := r.start()
+				due := r.clk.Now().Round(0).Add(time.Second)
+				joins := r.commit(1, template{endpoint: 1, key: "k", joins: true, due: due})
+				d.Offer(joins)
+				n := 1
+				if !head {
+					r.recv.set(func(ctx context.Context, s Shot) webhook.Outcome {
+						if s.Work.Ref == joins[0].Ref {
+							return status(200)
+						}
+						return after(time.Until(due), 200)(ctx, s)
+					})
+					d.Offer(r.commit(1, template{endpoint: 1, key: "k"}))
+					n++
+				}
+				r.db.set(func() { r.db.commitTakes = 2 * time.Millisecond })
+				time.Sleep(time.Second + 100*time.Millisecond)
+				got := r.wantRequests(n)
+				if late := got[n-1].at.Sub(due); got[n-1].ref != joins[0].Ref || late > 15*time.Millisecond {
+					t.Errorf("delivery %d, %v after its time", got[n-1].ref, late)
+				}
+			})
+		})
+	}
+}
+
 // What a person asked for stands in no line.
 func TestEngine_N15_AResendPassesTheLine(t *testing.T) {
 	t.Parallel()

@@ -180,6 +180,9 @@ func (m *model) accept(t *rapid.T, tpl template) []store.Work {
 		t.Skip("the store stands still")
 	}
 	tpl.endpoint = drawEndpoint(t)
+	if rapid.IntRange(0, 3).Draw(t, "moved") == 0 {
+		tpl.contract = "plain" // no gate binds it, in the lane of some that one does
+	}
 	return m.rig.commit(rapid.IntRange(1, 5).Draw(t, "n"), tpl)
 }
 

@@ -64,10 +64,13 @@ func (d *Dispatcher) findProbe(g *gate, now time.Time) *item {
 	}
 }
 
-// elect chooses the oldest of those that wait at the heads of the held lanes.
+// elect chooses the oldest of those that wait for the gate in the held lanes. What
+// the gate does not bind is no probe of it, though it waits there too.
 func (d *Dispatcher) elect(g *gate, now time.Time) (best *item) {
 	for l := range g.lanes {
-		it := l.window.find(func(it *item) bool { return !it.canceled && !it.passes && !it.work.Joins })
+		it := l.window.find(func(it *item) bool {
+			return !it.canceled && !it.passes && !it.work.Joins && d.binds(g, l, it)
+		})
 		switch {
 		case it == nil:
 		case !l.mayProbe(now):
@@ -79,13 +82,21 @@ func (d *Dispatcher) elect(g *gate, now time.Time) (best *item) {
 	return best
 }
 
+// binds tells whether a delivery of a lane obeys the gate.
+func (d *Dispatcher) binds(g *gate, l *lane, it *item) bool {
+	key, ok := l.gateKey(d.contractFor(l, &it.work))
+	return ok && key == g.key
+}
+
 // mayProbe tells whether a probe of the lane may start now: all that an attempt
 // needs, but for the adaptive limit.
 func (l *lane) mayProbe(now time.Time) bool {
 	return l.on() && l.barred == 0 && !l.starved && !now.Before(l.restUntil) && l.onWire < l.most()
 }
 
-// launchProbe asks the rules before a try and starts the probe.
+// launchProbe asks the rules before a try and starts the probe. Where it has the
+// gate looked at again at once, the gate is left with one candidate less: pickProbe
+// comes to an end by that.
 func (d *Dispatcher) launchProbe(g *gate, it *item, now time.Time) *flight {
 	l := it.lane
 	c := d.contractFor(l, &it.work)
@@ -97,6 +108,7 @@ func (d *Dispatcher) launchProbe(g *gate, it *item, now time.Time) *flight {
 		d.expel(it)
 		d.recycle(it)
 		d.unprobe(g)
+		d.review(l, now)
 		return nil
 	case contract.WaitForTime:
 		g.until = it.work.Due
@@ -104,8 +116,10 @@ func (d *Dispatcher) launchProbe(g *gate, it *item, now time.Time) *flight {
 		return nil
 	case contract.Try, contract.EndMissing, contract.EndExpired:
 	}
-	if key, ok := l.gateKey(c); !ok || key != g.key {
-		d.unprobe(g) // it went to another scope
+	if !d.binds(g, l, it) {
+		if g.probe == it.work.Ref {
+			d.unprobe(g) // it went to another scope
+		}
 		return nil
 	}
 	if !l.mayProbe(now) || d.starve(l, it) {
@@ -125,6 +139,9 @@ func (d *Dispatcher) leaveWindow(it *item) {
 	if it.place == placePending {
 		l.pending = slices.DeleteFunc(l.pending, func(p *item) bool { return p == it })
 		return
+	}
+	if l.window.first() == it {
+		d.unhold(l)
 	}
 	l.window.remove(it)
 }

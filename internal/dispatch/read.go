@@ -86,6 +86,9 @@ func (d *Dispatcher) nextRead() *read {
 		return r
 	}
 	d.readers--
+	if len(d.dueProbes) > 0 { // of gates whose probe cannot be read
+		d.dispatch(d.now())
+	}
 	d.checkIdle()
 	return nil
 }

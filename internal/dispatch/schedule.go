@@ -84,6 +84,7 @@ const joinLine contract.Verdict = "join"
 // takeHead asks the rules before a try about the head of a startable lane.
 func (d *Dispatcher) takeHead(l *lane, now time.Time) *flight {
 	it := l.window.first()
+	d.unhold(l) // it, or the one after it, is asked anew
 	if it.canceled {
 		l.window.pop()
 		d.recycle(it)
