@@ -239,7 +239,11 @@ func (o *Owners) post(ctx context.Context, n *store.Notice, m message) (fate, ti
 	if u, parsed := url.Parse(n.Tenant.OwnerURL); parsed == nil {
 		to = u.Hostname()
 	}
-	return o.judge(n, answer, slog.Group("to", slog.String("host", to), slog.Int("status", status), slog.Any("error", err)))
+	said := slog.Int("status", status)
+	if err != nil {
+		said = slog.Any("error", err)
+	}
+	return o.judge(n, answer, slog.Group("to", slog.String("host", to), said))
 }
 
 // mail tells an owner's mail address.

@@ -179,7 +179,7 @@ func TestContract_E8_OwnerIsToldOnce(t *testing.T) {
 		}
 		at := o.mailAt[0].UTC().Format(stamp)
 		want := `{"type":"endpoint.paused","timestamp":"` + at + `","data":{"tenant":"acme","endpoint":"ep_1","host":"hooks.example.com:8443",` +
-			`"state":"paused","state_reason":"failures_in_row","became":"paused","why":"failures_in_row","at":"` + at + `",` +
+			`"became":"paused","why":"failures_in_row","at":"` + at + `",` +
 			`"text":"50 attempts in a row failed, so sending to this URL has been paused. Mend the server, then resume."}}`
 		if post.body != want {
 			t.Errorf("body is\n%s, want\n%s", post.body, want)
@@ -187,7 +187,7 @@ func TestContract_E8_OwnerIsToldOnce(t *testing.T) {
 		if mail.To != "owner@acme.example" || mail.Subject != "Webhook endpoint ep_1 (hooks.example.com:8443): sending is paused" {
 			t.Errorf("mail to %s: %s", mail.To, mail.Subject)
 		}
-		for _, part := range []string{"50 attempts in a row failed", "ep_1", "hooks.example.com:8443", "acme", "State now: Paused"} {
+		for _, part := range []string{"50 attempts in a row failed", "ep_1", "hooks.example.com:8443", "acme"} {
 			if !strings.Contains(mail.Body, part) {
 				t.Errorf("the mail lacks %q:\n%s", part, mail.Body)
 			}
@@ -417,4 +417,22 @@ func TestEngine_N21_TimeLapseDividesTheWaitsOfNotices(t *testing.T) {
 			t.Errorf("%d posts, %d left", posts, o.left())
 		}
 	})
+}
+
+// A notice that is no longer true is not told: the endpoint is on again.
+func TestEngine_N19_WhatIsOverIsNotTold(t *testing.T) {
+	t.Parallel()
+	texts, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for became, told := range map[contract.Transition]bool{
+		contract.BecameDisabled: false, contract.BecamePaused: false, store.BecameExpiring: false, contract.BecameDegraded: true,
+	} {
+		o := NewOwners(OwnersConfig{Contract: func(string) *contract.Contract { return nil }, Texts: texts.For(catalog.English)})
+		_, ok := o.compose(&store.Notice{Became: became, Endpoint: &webhook.Endpoint{ID: "ep_1", State: webhook.EndpointActive}})
+		if ok != told {
+			t.Errorf("%s: told %t", became, ok)
+		}
+	}
 }

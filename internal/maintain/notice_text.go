@@ -30,33 +30,31 @@ type envelope struct {
 	Data      noticeData `json:"data"`
 }
 
-// noticeData is what a notice says. State and StateReason are the endpoint's now;
-// Became and Why are what the notice is about.
+// noticeData is what a notice says: what the endpoint became, when and why. It is
+// the same at each try.
 type noticeData struct {
-	Tenant      string `json:"tenant"`
-	Endpoint    string `json:"endpoint"`
-	Host        string `json:"host"`
-	State       string `json:"state"`
-	StateReason string `json:"state_reason,omitempty"`
-	Became      string `json:"became"`
-	Why         string `json:"why,omitempty"`
-	At          string `json:"at"`
-	Text        string `json:"text"`
+	Tenant   string `json:"tenant"`
+	Endpoint string `json:"endpoint"`
+	Host     string `json:"host"`
+	Became   string `json:"became"`
+	Why      string `json:"why,omitempty"`
+	At       string `json:"at"`
+	Text     string `json:"text"`
 }
 
 // stamp is how times are written: RFC 3339 with milliseconds, UTC.
 const stamp = "2006-01-02T15:04:05.000Z"
 
 // compose writes a notice. ok is false when there is nothing left to tell: the
-// endpoint is gone, or what would have ended goes out after all. The endpoint's
-// URL is named by its host alone (B81).
+// endpoint is gone, or on again. The endpoint's URL is named by its host alone
+// (B81).
 func (o *Owners) compose(n *store.Notice) (m message, ok bool) {
 	e := n.Endpoint
-	if e == nil || n.Became == store.BecameExpiring && e.On() {
+	if e == nil || e.On() && n.Became != contract.BecameDegraded {
 		return m, false
 	}
 	d := noticeData{
-		Tenant: n.Tenant.ID, Endpoint: e.ID, Host: hostOf(e), State: string(e.State), StateReason: string(e.StateReason),
+		Tenant: n.Tenant.ID, Endpoint: e.ID, Host: hostOf(e),
 		Became: string(n.Became), Why: string(n.Why), At: n.At.UTC().Format(stamp), Text: o.sentence(n),
 	}
 	var body bytes.Buffer
@@ -67,7 +65,7 @@ func (o *Owners) compose(n *store.Notice) (m message, ok bool) {
 	}
 	m = message{id: noticeID(n), body: bytes.TrimRight(body.Bytes(), "\n")}
 	m.subject = fmt.Sprintf("Webhook endpoint %s (%s): %s", d.Endpoint, d.Host, headline(n.Became))
-	m.text = o.letter(n, &d)
+	m.text = mailText(n, &d)
 	return m, true
 }
 
@@ -108,10 +106,8 @@ func headline(became contract.Transition) string {
 	return string(became)
 }
 
-// letter is the body of the mail.
-func (o *Owners) letter(n *store.Notice, d *noticeData) string {
-	c := o.cfg.Contract(n.Endpoint.Contract)
-	label, _ := o.cfg.Texts.State(c, n.Endpoint.State)
+// mailText is the body of the mail.
+func mailText(n *store.Notice, d *noticeData) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", d.Text)
 	for _, line := range [][2]string{
@@ -119,7 +115,6 @@ func (o *Owners) letter(n *store.Notice, d *noticeData) string {
 		{"Host", d.Host},
 		{"Tenant", d.Tenant},
 		{"Since", n.At.UTC().Format("2006-01-02 15:04:05") + " UTC"},
-		{"State now", label},
 	} {
 		fmt.Fprintf(&b, "%s: %s\n", line[0], line[1])
 	}

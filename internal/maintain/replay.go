@@ -15,8 +15,8 @@ import (
 const (
 	// replaySlice is the most deliveries that one commit queues (N25).
 	replaySlice = 50
-	// replayAhead is the most deliveries that an endpoint has waiting before its
-	// replay rests: a lane is filled as it empties.
+	// replayAhead is the most deliveries that an endpoint has due before its replay
+	// rests: a lane is filled as it empties.
 	replayAhead = 1000
 	// replayParts is into how many slices a second's worth is cut where a rate is
 	// set, so that it is no burst a second.
@@ -33,7 +33,7 @@ const (
 // ReplayEndpoints is what replays ask about endpoints; store.Endpoints has it.
 type ReplayEndpoints interface {
 	GetEndpoint(ctx context.Context, tenant, id string) (*webhook.Endpoint, error)
-	CountWaiting(ctx context.Context, tenant, id string, most int) (n int, oldestDue time.Time, err error)
+	CountDue(ctx context.Context, tenant, id string, now time.Time, most int) (n int, err error)
 }
 
 // ReplaysConfig is what Replays work with.
@@ -272,18 +272,15 @@ func (r *Replays) params(j *job) store.StepParams {
 }
 
 // laneFull tells whether the endpoint's lane is to be left to empty first. What
-// waits for a later time does not fill a lane: only while something is due is it
-// not keeping up. A rate bounds what may pile up to a second's worth.
+// waits for a later time, or in line behind another of its key, does not fill a
+// lane. A rate bounds what may pile up to a second's worth.
 func (r *Replays) laneFull(ctx context.Context, j *job, now time.Time) (bool, error) {
 	ahead := replayAhead
 	if j.replay.Rate > 0 {
 		ahead = min(ahead, j.replay.Rate)
 	}
-	n, oldest, err := r.cfg.Endpoints.CountWaiting(ctx, j.replay.Tenant, j.replay.Endpoint, ahead)
-	if err != nil {
-		return false, err
-	}
-	return n >= ahead && !oldest.After(now), nil
+	n, err := r.cfg.Endpoints.CountDue(ctx, j.replay.Tenant, j.replay.Endpoint, now, ahead)
+	return n >= ahead, err
 }
 
 // sliceOf is the size of a slice at a rate in deliveries a second; 0 is none.

@@ -151,10 +151,13 @@ func (a *archive) GetEndpoint(_ context.Context, _, id string) (*webhook.Endpoin
 	return nil, store.ErrNotFound
 }
 
-func (a *archive) CountWaiting(_ context.Context, _, id string, most int) (int, time.Time, error) {
+func (a *archive) CountDue(_ context.Context, _, id string, now time.Time, most int) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return min(a.waiting[id], most), a.oldest[id], nil
+	if a.oldest[id].After(now) {
+		return 0, nil
+	}
+	return min(a.waiting[id], most), nil
 }
 
 func (a *archive) CancelReplay(_ context.Context, _, id string, _ time.Time) (bool, error) {
