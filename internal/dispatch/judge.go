@@ -21,7 +21,7 @@ const poison = 3
 // judge makes the record of a flight: what the contract says of its outcome.
 func (d *Dispatcher) judge(f *flight) {
 	w := &f.it.work
-	f.record = d.newRecord(f)
+	d.beginRecord(f)
 	switch f.how {
 	case howMissing:
 		f.record.Status, f.record.Reason = contract.StatusFailed, webhook.WhyEventMissing
@@ -48,33 +48,29 @@ func (d *Dispatcher) judge(f *flight) {
 	}
 }
 
-// newRecord is what every record of a flight has.
-func (d *Dispatcher) newRecord(f *flight) store.RecordParams {
-	w, now := &f.it.work, f.record.Now
-	if now.IsZero() {
-		now = d.cfg.Clock.Wall()
-	}
-	return store.RecordParams{
-		Ref: w.Ref, Tenant: w.Tenant, Endpoint: w.Endpoint,
-		Round: w.Round, Attempts: w.Attempts,
-		Contract: f.contract, Lapse: d.cfg.TimeLapse, Raise: f.raise,
-		Now: now,
+// beginRecord fills in what every record of a flight has. A flight's record is
+// empty until then, but for Now; it is large, so it is written where it stands.
+func (d *Dispatcher) beginRecord(f *flight) {
+	w, r := &f.it.work, &f.record
+	r.Ref, r.Tenant, r.Endpoint = w.Ref, w.Tenant, w.Endpoint
+	r.Round, r.Attempts = w.Round, w.Attempts
+	r.Contract, r.Lapse, r.Raise = f.contract, d.cfg.TimeLapse, f.raise
+	if r.Now.IsZero() {
+		r.Now = d.cfg.Clock.Wall()
 	}
 }
 
 // logTry makes the log's row of a try; whether it counts is not known yet.
 func (d *Dispatcher) logTry(f *flight) {
-	o, w := &f.outcome, &f.it.work
-	f.attempt = webhook.Attempt{
-		Round: w.Round, Try: w.Attempts + 1,
-		At: o.StartedAt, Duration: o.Duration, StatusCode: o.StatusCode,
-		Error: o.Message, Address: o.Address,
-		Response: o.Response, Truncated: o.ResponseTruncated || o.ResponseBroken,
+	o, w, a := &f.outcome, &f.it.work, &f.attempt
+	a.Round, a.Try = w.Round, w.Attempts+1
+	a.At, a.Duration, a.StatusCode = o.StartedAt, o.Duration, o.StatusCode
+	a.Error, a.Address = o.Message, o.Address
+	a.Response, a.Truncated = o.Response, o.ResponseTruncated || o.ResponseBroken
+	if a.At.IsZero() {
+		a.At = f.record.Now
 	}
-	if f.attempt.At.IsZero() {
-		f.attempt.At = f.record.Now
-	}
-	f.record.Attempt = &f.attempt
+	f.record.Attempt = a
 }
 
 // waitAgain leaves the delivery as it was, due at once.
@@ -225,7 +221,7 @@ func (d *Dispatcher) operational(f *flight, eventType string, n notice) (store.A
 // failure by the contract, since the delivery itself may be what kills.
 func (d *Dispatcher) judgeLost(f *flight, m store.Mark) {
 	w := &f.it.work
-	f.record = d.newRecord(f)
+	d.beginRecord(f)
 	f.record.Round, f.record.Attempts = m.Round, m.Attempts
 	f.record.Attempt, f.record.Interrupted = &f.attempt, w.Interrupted+1
 	f.attempt = webhook.Attempt{Round: m.Round, Try: m.Try, At: m.At.UTC().Truncate(time.Millisecond), Error: textLost}
