@@ -200,6 +200,10 @@ func (d *Dispatcher) moveGate(f *flight, a contract.Answer, now time.Time) {
 	g := d.gates[key]
 	probed := g != nil && f.gate == g && f.role == roleProbe
 	switch {
+	case f.endpoint.URL != l.endpoint.URL: // it says nothing about the present one
+		if probed {
+			d.unprobe(g)
+		}
 	case delivered:
 		_, owed := d.owedGates[key]
 		f.moves = f.moves || g != nil || owed
@@ -210,10 +214,6 @@ func (d *Dispatcher) moveGate(f *flight, a contract.Answer, now time.Time) {
 	case f.outcome.Fault != webhook.FaultNone:
 		if probed {
 			d.unprobe(g) // nothing was sent
-		}
-	case f.endpoint.URL != l.endpoint.URL: // it says nothing about the present one
-		if probed {
-			d.unprobe(g)
 		}
 	case !f.contract.ClosesGate(a):
 		if probed { // its time is over, and this answer begins no other
