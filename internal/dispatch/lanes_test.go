@@ -321,6 +321,48 @@ func TestEngine_N18_LanesTakeTurns(t *testing.T) {
 	})
 }
 
+// A lane whose requests all run into their time-out goes on at that pace, one at a
+// time; it slows nobody but itself.
+func TestEngine_N18_TimeOutsSetThePaceOfTheirLaneAlone(t *testing.T) {
+	t.Parallel()
+	const takes, many = 15 * time.Second, 20
+	bubble(t, Config{Slots: 16}, func(r *rig) {
+		r.endpoint(1, under("plain"))
+		r.endpoint(2, under("plain"))
+		r.recv.set(func(_ context.Context, s Shot) webhook.Outcome {
+			if s.Endpoint.Key == 2 {
+				return status(200)
+			}
+			time.Sleep(takes)
+			return webhook.Outcome{Kind: webhook.KindTimeout}
+		})
+		r.start()
+		began := time.Now()
+		dead := r.publish(many, 1)
+		published := map[webhook.Ref]time.Time{}
+		for time.Since(began) < takes*(many-firstPace+1)+time.Second {
+			published[r.publish(1, 2)[0].Ref] = time.Now()
+			time.Sleep(100 * time.Millisecond)
+		}
+		var tried []request
+		for _, q := range r.recv.requests() {
+			if q.endpoint == 1 {
+				tried = append(tried, q)
+			} else if late := q.at.Sub(published[q.ref]); late > 10*time.Millisecond {
+				t.Errorf("delivery %d of the other lane went out after %v", q.ref, late)
+			}
+		}
+		for i, w := range dead {
+			if i >= firstPace && tried[i].ref != w.Ref { // the first go out together
+				t.Errorf("%d was tried in place of %d", tried[i].ref, w.Ref)
+			}
+			r.wantAt(tried[i], began, takes*time.Duration(max(i-firstPace+1, 0)))
+		}
+		time.Sleep(time.Hour)
+		r.wantCounts(map[contract.Status]int{contract.StatusDelivered: len(published), contract.StatusFailed: many})
+	})
+}
+
 func TestEngine_ReadThatGoesWrongIsRepeated(t *testing.T) {
 	t.Parallel()
 	bubble(t, Config{}, func(r *rig) {
