@@ -73,7 +73,7 @@ func (a *API) describe(operations []*operation) ([]byte, error) {
 		},
 	}
 	if a.cfg.PublicURL != "" {
-		document["servers"] = []object{{"url": strings.TrimSuffix(a.cfg.PublicURL, "/")}}
+		document["servers"] = []object{{"url": a.cfg.PublicURL}}
 	}
 	text, err := json.Marshal(document)
 	if err != nil {

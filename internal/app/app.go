@@ -426,9 +426,10 @@ func (a *App) Addr() string { return a.listener.Addr().String() }
 // AdminKey is the admin key, given or made.
 func (a *App) AdminKey() string { return a.admin.Reveal() }
 
+// publicURL is what links to this server begin with, without a / at its end.
 func (a *App) publicURL() string {
-	if a.cfg.PublicURL != "" {
-		return a.cfg.PublicURL
+	if base := a.cfg.PublicBase(); base != "" {
+		return base
 	}
 	return "http://" + a.Addr()
 }

@@ -57,6 +57,19 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestPublicBase_EndsWithoutASlash: paths are appended to it.
+func TestPublicBase_EndsWithoutASlash(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"": "", "https://example.com": "https://example.com", "https://example.com/": "https://example.com", "https://example.com/hooks//": "https://example.com/hooks",
+	} {
+		s := valid()
+		if s.PublicURL = given; s.Validate() != nil || s.PublicBase() != want {
+			t.Errorf("%q is appended to as %q", given, s.PublicBase())
+		}
+	}
+}
+
 func TestSecrets_NeverPrinted(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{

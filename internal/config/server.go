@@ -40,8 +40,8 @@ type Server struct {
 	Dev bool `name:"dev" environ:"POSTHORN_DEV" help:"For development: endpoints on loopback may be plain http where their contract asks for https. Opens no network by itself."`
 	// TimeLapse divides every wait of a contract (ENGINE N21).
 	TimeLapse int `name:"time-lapse" environ:"POSTHORN_TIME_LAPSE" placeholder:"N" default:"1" help:"For demonstrations: contracts' waits pass N times as fast. Time-outs, signatures and time stamps stay real."`
-	// PublicURL is what URLs that are shown or sent begin with; "" is the
-	// listening address.
+	// PublicURL is what URLs that are shown or sent begin with, as it was given, see
+	// PublicBase; "" is the listening address.
 	PublicURL string `name:"public-url" environ:"POSTHORN_PUBLIC_URL" placeholder:"URL" help:"What links to this server begin with, if a proxy stands before it. By default the listening address."`
 	// ShutdownGrace is how long attempts under way may take at the end.
 	ShutdownGrace time.Duration `name:"shutdown-grace" environ:"POSTHORN_SHUTDOWN_GRACE" placeholder:"DURATION" default:"20s" help:"How long requests under way may take to end after SIGTERM; what still runs then is tried again at the next start."`
@@ -144,6 +144,9 @@ func validAddress(setting, address string) error {
 	}
 	return nil
 }
+
+// PublicBase is PublicURL as paths are appended to it: without a / at its end.
+func (s *Server) PublicBase() string { return strings.TrimRight(s.PublicURL, "/") }
 
 func validPublicURL(text string) error {
 	if text == "" {
