@@ -97,7 +97,8 @@ type NewEndpoint struct {
 	Description string            `json:"description,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
-	// Filter is a CEL expression over type, headers and data that events must fulfil.
+	// Filter is a CEL expression over type, event (id, type, created_at, ordering_key,
+	// tenant) and data that events must fulfil.
 	Filter string `json:"filter,omitempty"`
 	// Ordering, if not nil, makes deliveries strict by key.
 	Ordering    *Ordering `json:"ordering,omitempty"`

@@ -246,7 +246,7 @@ func (c *Client) AllEvents(ctx context.Context, f EventFilter, p PageOptions) it
 // Traced is what became of an event at one endpoint.
 type Traced struct {
 	Endpoint string `json:"endpoint"`
-	// Reason is sent, or what holds its delivery up (gated, off, expanding), or why
+	// Reason is sent, or what holds its delivery up (gated, off), or why
 	// it has none (type_not_subscribed, filtered_out, created_after and others).
 	Reason     string     `json:"reason"`
 	Deliveries []Delivery `json:"deliveries"` // newest first

@@ -18,6 +18,10 @@ type Limits struct {
 	EndpointHeaderBytes int `json:"endpoint_header_bytes"`
 	EndpointMetadata    int `json:"endpoint_metadata"`
 	EndpointInFlight    int `json:"endpoint_in_flight"`
+	FilterBytes         int `json:"filter_bytes"`
+	ResendIDs           int `json:"resend_ids"` // a contract may take fewer
+	RunTypes            int `json:"run_types"`
+	ContractBytes       int `json:"contract_bytes"`
 	ListItems           int `json:"list_items"`
 	BodyBytes           int `json:"body_bytes"` // of bodies that publish nothing
 }

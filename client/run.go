@@ -84,7 +84,8 @@ func runFilter(project string) filter {
 
 // AddRunEvents adds up to 1,000 events to an open run, in order. Only ID, Type,
 // Data and CreatedAt of them count. There is one result for each; one whose ID the
-// run has already is left out and no error.
+// run has already is left out and no error. Its Status is 200 where all of a slice of
+// the request are repeats, and may be 202 beside new ones.
 func (c *Client) AddRunEvents(ctx context.Context, id string, events []NewEvent) ([]LineResult, error) {
 	body, repeatable, err := linesOf(events)
 	if err != nil {

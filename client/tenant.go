@@ -11,12 +11,14 @@ import (
 // need an operator's key and take the tenant from their argument, not from
 // [Client].Tenant.
 type Tenant struct {
-	ID              string    `json:"id"`
-	Name            string    `json:"name,omitempty"`
-	DefaultContract string    `json:"default_contract,omitempty"`
-	OwnerURL        string    `json:"owner_url,omitempty"`
-	OwnerEmail      string    `json:"owner_email,omitempty"`
-	CreatedAt       time.Time `json:"created_at,omitzero"`
+	ID              string `json:"id"`
+	Name            string `json:"name,omitempty"`
+	DefaultContract string `json:"default_contract,omitempty"`
+	// OwnerURL is where its owner is told of endpoints in trouble, by POSTs that bear
+	// no signature: a hint to look, not proof.
+	OwnerURL   string    `json:"owner_url,omitempty"`
+	OwnerEmail string    `json:"owner_email,omitempty"`
+	CreatedAt  time.Time `json:"created_at,omitzero"`
 }
 
 // NewTenant is a tenant to create; only its ID is needed.
