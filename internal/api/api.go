@@ -66,8 +66,9 @@ type Contract struct {
 
 // Filters checks and tries out the filters of endpoints, which are CEL expressions.
 type Filters interface {
-	// Compile refuses an expression that is no filter. The error's text is for who
-	// wrote it: what is wrong, and where.
+	// Compile refuses an expression that is no filter with a *webhook.Problem that
+	// says what is wrong, where, and what is allowed. It may take some milliseconds:
+	// nothing that others wait for calls it.
 	Compile(expr string) error
 	// Try holds an expression, which Compile took, against the tenant's newest
 	// events, limit at most, in bounded time.
@@ -159,7 +160,8 @@ type Config struct {
 	Ready []Check
 	// Metrics answers /metrics; nil leaves the route out.
 	Metrics http.Handler
-	// PublicURL is where callers reach the server, for the document; "" leaves it out.
+	// PublicURL is where callers reach the server, for the document and for links,
+	// without a / at its end; "" leaves it out.
 	PublicURL string
 	// Version of the program, for the document.
 	Version string

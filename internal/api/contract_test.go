@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -126,6 +128,7 @@ func TestContracts_EveryFaultWithItsLine(t *testing.T) {
 	if n := len(many.json["errors"].([]any)); n != mostFaults || !strings.Contains(many.text("detail"), "10000 faults") {
 		t.Errorf("%d faults: %s", n, many.text("detail"))
 	}
+	f.send(putYAML("ours", ours()+strings.Repeat("# much to say\n", 20_000))).problem(413, "too_large").faultAt("", "contract_bytes")
 	f.send(to("PUT", "/v1/contracts/ours", `{"a":1,"a":2}`)).problem(400, "invalid_body")
 	f.send(to("PUT", "/v1/contracts/ours", `[]`)).is(422)
 	f.send(to("PUT", "/v1/contracts/ours", ours()).with("Content-Type", "text/plain")).problem(415, "unsupported_type")
@@ -154,6 +157,43 @@ func TestContracts_WhoMayChangeWhich(t *testing.T) {
 	if rows := f.send(to("GET", "/v1/contracts/standard/revisions", "").key(key)).is(200).items(); len(rows) != 1 || rows[0]["current"] != true {
 		t.Errorf("revisions are %v", rows)
 	}
+}
+
+// TestContracts_FollowersCanSign: a wording under which an endpoint could sign nothing
+// any more is refused, wherever the endpoint stands in the list; others are not.
+func TestContracts_FollowersCanSign(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.send(putYAML("ours", ours())).is(201)
+	f.send(putYAML("other", strings.Replace(ours(), "name: ours", "name: other", 1))).is(201)
+	put := func(id, contract, secret string) {
+		f.send(to("PUT", "/v1/endpoints/"+id, `{"url":"https://example.com/","events":["*"],"contract":"`+contract+`"`+secret+`}`)).is(201)
+	}
+	seed := base64.StdEncoding.EncodeToString(make([]byte, 32))
+	put("first", "ours", `,"secret":"whsk_`+seed+`"`)
+	for i := range followersPage {
+		put("more-"+strconv.Itoa(i), "other", "")
+	}
+	revision := f.send(to("GET", "/v1/contracts/ours", "")).is(200).text("revision")
+	noKeys := ours("hmac-sha256, ed25519", "hmac-sha256")
+	if noKeys == ours() {
+		t.Fatal("the file does not say so")
+	}
+	got := f.send(putYAML("ours", noKeys)).problem(409, "conflict")
+	if fault := got.faultAt("/signature", "conflict"); !strings.Contains(fault["detail"].(string), "endpoint first of tenant default") || strings.Contains(got.raw, seed) {
+		t.Errorf("refused with %s", got.raw)
+	}
+	if now := f.send(to("GET", "/v1/contracts/ours", "")).is(200).text("revision"); now != revision {
+		t.Error("it was stored all the same")
+	}
+	// Another wording that signs alike is taken, and this one once nobody is in its way.
+	f.send(putYAML("ours", ours("timeout: 15s", "timeout: 20s"))).is(200)
+	f.send(to("POST", "/v1/endpoints/first/rotate-secret", `{"revoke":true}`)).is(200)
+	f.send(putYAML("ours", noKeys)).is(200)
+	// A prefix that the secrets do not have is part of what is decoded.
+	f.send(putYAML("ours", strings.Replace(noKeys, "prefix: whsec_", "prefix: other_", 1))).problem(409, "conflict")
+	f.send(to("DELETE", "/v1/endpoints/first", "")).is(204)
+	f.send(putYAML("ours", strings.Replace(noKeys, "prefix: whsec_", "prefix: other_", 1))).is(200)
 }
 
 // TestContracts_DeleteWhatNobodyUses: not while an endpoint or a tenant's default

@@ -56,10 +56,10 @@ func (a *API) contractOperations() []*operation {
 		name(&operation{
 			id: "putContract", method: http.MethodPut, scope: webhook.ScopeOperator, summary: "Store a contract", handle: a.putContract,
 			description: "YAML or JSON, the whole contract; the name in it is that of the path. Storing another wording makes a revision: new deliveries follow it, those under way keep what they were promised unless asked otherwise. " +
-				"Storing the present one again changes nothing. Contracts that come with the server can't be changed.",
+				"Storing the present one again changes nothing. Contracts that come with the server can't be changed, and none to a wording under which the secrets of an endpoint that follows it can't sign.",
 			params: []param{adopt}, refusals: []webhook.Code{webhook.CodeConflict},
 			body: &body{
-				types: []string{mediaYAML, mediaYAMLOld, mediaYAMLPlain, mediaJSON}, limit: controlBodyLimit, timeout: controlBodyTimeout, lines: one,
+				types: []string{mediaYAML, mediaYAMLOld, mediaYAMLPlain, mediaJSON}, limit: controlBodyLimit, timeout: controlBodyTimeout, bound: boundContract, lines: one,
 			},
 			answers: append(answers(200, "The contract, as it stands now."), answers(201, "The contract; there was none of this name before.")...),
 		}),
@@ -131,8 +131,11 @@ func (a *API) putContract(c *call) (reply, error) {
 	if _, ok := contract.BuiltinYAML(name); ok {
 		return reply{}, errBuiltin()
 	}
-	r, err := a.readContract(c, name)
+	r, parsed, err := a.readContract(c, name)
 	if err != nil {
+		return reply{}, err
+	}
+	if err := a.checkFollowers(c, parsed); err != nil {
 		return reply{}, err
 	}
 	_, had := a.cfg.Contracts.Lookup(name)
@@ -143,10 +146,6 @@ func (a *API) putContract(c *call) (reply, error) {
 	// stands now, or else what was stored.
 	stored, ok := a.cfg.Contracts.Lookup(name)
 	if !ok || stored.Revision != r.Revision {
-		parsed, err := contract.Parse([]byte(r.Text))
-		if err != nil {
-			return reply{}, err
-		}
 		stored = Contract{Contract: parsed, Revision: r.Revision, Text: r.Text, CreatedAt: r.CreatedAt}
 	}
 	status := http.StatusCreated
@@ -156,31 +155,34 @@ func (a *API) putContract(c *call) (reply, error) {
 	return contractReply(c, status, stored), nil
 }
 
+func boundContract(*http.Request) (int64, error) {
+	return controlBodyLimit, errTooLarge(controlBodyLimit, limitContract)
+}
+
 func errBuiltin() error {
 	return webhook.NewProblem(webhook.CodeConflict, "contracts that come with the server can't be changed; store yours under a name of its own")
 }
 
 // readContract makes a revision of the body.
-func (a *API) readContract(c *call, name string) (store.ContractRevision, error) {
+func (a *API) readContract(c *call, name string) (r store.ContractRevision, parsed *contract.Contract, err error) {
 	text := c.body
 	isJSON := strings.HasPrefix(strings.TrimSpace(c.r.Header.Get("Content-Type")), mediaJSON)
 	if isJSON {
-		var err error
 		if text, err = jsonContract(text); err != nil {
-			return store.ContractRevision{}, err
+			return r, nil, err
 		}
 	}
-	parsed, err := contract.Parse(text)
-	if err != nil {
-		return store.ContractRevision{}, contractProblem(err, "")
+	if parsed, err = contract.Parse(text); err != nil {
+		return r, nil, contractProblem(err, "")
 	}
 	if parsed.Name != name {
-		return store.ContractRevision{}, webhook.InvalidField("/name", "it is not the name in the path", "the name in the path, or the path of this name")
+		return r, nil, webhook.InvalidField("/name", "it is not the name in the path", "the name in the path, or the path of this name")
 	}
 	if isJSON {
 		text = parsed.Canonical() // what is kept is YAML
 	}
-	return store.ContractRevision{Name: name, Revision: parsed.Revision(), Text: string(text), Current: true, CreatedAt: c.now}, nil
+	r = store.ContractRevision{Name: name, Revision: parsed.Revision(), Text: string(text), Current: true, CreatedAt: c.now}
+	return r, parsed, nil
 }
 
 // jsonContract checks a JSON document and makes YAML of it, of which it nearly is a

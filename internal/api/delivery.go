@@ -25,7 +25,7 @@ type wireDelivery struct {
 	ContractRevision string                `json:"contract_revision" example:"5f0c2d9a7b31"`
 	Trigger          contract.Trigger      `json:"trigger" doc:"What made it." example:"event"`
 	Status           contract.Status       `json:"status" doc:"As its contract shows it. pending: it waits. sending: a request of over a second is under way. The others are final." example:"delivered"`
-	Reason           *webhook.Reason       `json:"reason" doc:"Why it waits or ended otherwise than by an answer; may stand beside failure_kind." example:"null"`
+	Reason           *webhook.Reason       `json:"reason" doc:"Why it waits or ended otherwise than by an answer; may stand beside failure_kind. More reasons may come." example:"null"`
 	FailureKind      *contract.FailureKind `json:"failure_kind" doc:"Why the last attempt failed; null when none did, and after a success." example:"null"`
 	Round            int                   `json:"round" doc:"1 for the first sending; each resend starts another." example:"1"`
 	AttemptCount     int                   `json:"attempt_count" doc:"Attempts of this round that counted." example:"1"`

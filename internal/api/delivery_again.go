@@ -347,6 +347,3 @@ func daysOf(span time.Duration) string {
 	}
 	return strconv.Itoa(int(span/day)) + " days"
 }
-
-// limitResend bounds resending several.
-const limitResend webhook.Code = "resend_ids"

@@ -1,6 +1,9 @@
 package api
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -20,11 +23,26 @@ func deliveryParams() []param {
 		filter("status", true, oneOf(texts(contract.Statuses())), "failed", "Only these statuses, as each delivery's contract shows them."),
 		filter("type", true, typeSchema(), "link.created", "Only events of these types."),
 		filter("failure_kind", true, oneOf(texts(contract.FailureKinds())), "timeout", "Only those whose last failure was one of these."),
-		filter("reason", true, oneOf(texts(webhook.Reasons())), "exhausted", "Only those that wait or ended for one of these reasons."),
+		filter("reason", true, oneOf(texts(webhook.Reasons())), "exhausted", "Only those that wait or ended for one of these reasons. "+reservedText()),
 		filter("trigger", true, oneOf(texts(contract.Triggers())), "event", "Only those made by one of these."),
 		filter("ordering_key", false, keySchema(), "lnk_2g3jQpRyXz4Mn8VbF7Hkl", "Only events with this ordering key."),
 	}
 	return append(params, spanParams()...)
+}
+
+// reservedReasons are names that no delivery has yet: what would set them is still to
+// come. Filters take them and find nothing.
+func reservedReasons() []webhook.Reason {
+	return []webhook.Reason{webhook.WhyLimited, webhook.WhyExpanding, webhook.WhyTransformError, webhook.WhyProxyError, webhook.WhyFilterBudget}
+}
+
+// metReasons are those that readers meet.
+func metReasons() []webhook.Reason {
+	return slices.DeleteFunc(webhook.Reasons(), func(r webhook.Reason) bool { return slices.Contains(reservedReasons(), r) })
+}
+
+func reservedText() string {
+	return strings.Join(texts(reservedReasons()), ", ") + " are names for what may come later and find nothing yet."
 }
 
 // deliveryFilter reads the filters of deliveries. The store compares statuses as

@@ -113,11 +113,16 @@ func (a *API) createEndpoint(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.addEndpoint(c, "", &in)
+	filter, err := a.checkFilter(in.Filter)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.addEndpoint(c, "", &in, filter)
 }
 
-// addEndpoint creates an endpoint; for the id "" it makes one.
-func (a *API) addEndpoint(c *call, id string, in *endpointInput) (reply, error) {
+// addEndpoint creates an endpoint; for the id "" it makes one. filter is what is
+// wrong with its filter.
+func (a *API) addEndpoint(c *call, id string, in *endpointInput, filter faults) (reply, error) {
 	t, err := a.cfg.Store.GetTenant(c.r.Context(), c.tenant)
 	if err != nil {
 		return reply{}, err
@@ -130,7 +135,7 @@ func (a *API) addEndpoint(c *call, id string, in *endpointInput) (reply, error) 
 	e := &webhook.Endpoint{
 		ID: id, Tenant: c.tenant, State: webhook.EndpointActive, StateSince: c.now, Version: 1, CreatedAt: c.now, UpdatedAt: c.now,
 	}
-	secret, err := a.apply(e, in, t.DefaultContract, c.now)
+	secret, err := a.apply(e, in, t.DefaultContract, filter, c.now)
 	if err != nil {
 		return reply{}, err
 	}
@@ -158,16 +163,20 @@ func (a *API) putEndpoint(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	filter, err := a.checkFilter(in.Filter)
+	if err != nil {
+		return reply{}, err
+	}
 	// Another request may create or delete it between the two steps.
 	for range maxRepeats {
-		replaced, err := a.replaceEndpoint(c, &in)
+		replaced, err := a.replaceEndpoint(c, &in, filter)
 		if !errors.Is(err, store.ErrNotFound) {
 			return replaced, err
 		}
 		if c.r.Header.Get("If-Match") != "" {
 			return reply{}, errStaleVersion()
 		}
-		created, err := a.addEndpoint(c, c.id(), &in)
+		created, err := a.addEndpoint(c, c.id(), &in, filter)
 		if !errors.Is(err, store.ErrExists) {
 			return created, err
 		}
@@ -175,13 +184,13 @@ func (a *API) putEndpoint(c *call) (reply, error) {
 	return reply{}, store.ErrStale
 }
 
-func (a *API) replaceEndpoint(c *call, in *endpointInput) (reply, error) {
+func (a *API) replaceEndpoint(c *call, in *endpointInput, filter faults) (reply, error) {
 	t, err := a.cfg.Store.GetTenant(c.r.Context(), c.tenant)
 	if err != nil {
 		return reply{}, err
 	}
 	return a.changeEndpoint(c, func(e *webhook.Endpoint) (changed, error) {
-		if _, err := a.apply(e, in, t.DefaultContract, c.now); err != nil {
+		if _, err := a.apply(e, in, t.DefaultContract, filter, c.now); err != nil {
 			return changed{}, err
 		}
 		s := a.switching(e, c)
@@ -201,6 +210,12 @@ func (a *API) patchEndpoint(c *call) (reply, error) {
 		}
 		patch["contract"] = t.DefaultContract
 	}
+	// A filter that stays was checked when it was set.
+	given, _ := patch["filter"].(string)
+	filter, err := a.checkFilter(given)
+	if err != nil {
+		return reply{}, err
+	}
 	return a.changeEndpoint(c, func(e *webhook.Endpoint) (changed, error) {
 		if len(patch) == 0 {
 			return changed{EndpointUpdate: store.EndpointUpdate{Unchanged: true}}, nil
@@ -209,7 +224,7 @@ func (a *API) patchEndpoint(c *call) (reply, error) {
 		if err != nil {
 			return changed{}, err
 		}
-		if _, err := a.apply(e, in, e.Contract, c.now); err != nil {
+		if _, err := a.apply(e, in, e.Contract, filter, c.now); err != nil {
 			return changed{}, err
 		}
 		s := a.switching(e, c)

@@ -3,15 +3,28 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+
+	"github.com/posthorn/posthorn/internal/webhook"
 )
 
 // filters takes "data.n > 1" and nothing else.
-type filters struct{ tried []string }
+type filters struct {
+	tried []string
+	// compiling is called first; may be nil.
+	compiling func()
+}
 
-func (*filters) Compile(expr string) error {
+func (f *filters) Compile(expr string) error {
+	if f.compiling != nil {
+		f.compiling()
+	}
+	if expr == "broken" {
+		return errors.New("engine: out of tune")
+	}
 	if expr != "data.n > 1" {
-		return errors.New("at column 3: there is no such name")
+		return webhook.InvalidField("/filter", "Line 1, column 3: there is no such name.", "type, event, data")
 	}
 	return nil
 }
@@ -28,7 +41,7 @@ func TestEndpoints_FilterAndOrdering(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Filters = &filters{} })
 	const base = `{"url":"https://example.com/","events":["*"]`
 	fault := f.send(to("POST", "/v1/endpoints", base+`,"filter":"x"}`)).problem(422, "invalid_field").faultAt("/filter", "invalid_field")
-	if fault["detail"] != "at column 3: there is no such name" {
+	if fault["detail"] != "Line 1, column 3: there is no such name." || fault["allowed"] != "type, event, data" {
 		t.Errorf("the fault is %v", fault)
 	}
 	for _, bad := range []string{`{"from":[]}`, `{}`, `{"from":["link_id"]}`, `{"from":["data"]}`, `{"from":["data.a"],"key":1}`, `"data.a"`} {
@@ -54,6 +67,56 @@ func TestEndpoints_FilterAndOrdering(t *testing.T) {
 	f.send(to("PATCH", "/v1/endpoints/mine", `{"filter":"data.n > 1"}`)).is(200)
 	if got := f.send(to("PUT", "/v1/endpoints/mine", base+`}`)).is(200); got.json["filter"] != nil {
 		t.Errorf("replaced by %s", got.raw)
+	}
+}
+
+// TestEngine_N25_FiltersAreCompiledOutsideTheWriter: the store's only writer waits for
+// no filter, whichever way it is given.
+func TestEngine_N25_FiltersAreCompiledOutsideTheWriter(t *testing.T) {
+	t.Parallel()
+	s, spying := watched()
+	compiled := 0
+	f := newFixture(t, spying, func(c *Config) {
+		c.Filters = &filters{compiling: func() {
+			if compiled++; s.changing.Load() {
+				t.Error("a filter is compiled inside a change")
+			}
+		}}
+	})
+	const base = `{"url":"https://example.com/","events":["*"],"filter":`
+	for _, method := range []string{"PUT", "PATCH"} {
+		f.send(to("PUT", "/v1/endpoints/mine", base+`"data.n > 1"}`)).is(map[string]int{"PUT": 201, "PATCH": 200}[method])
+		compiled = 0
+		f.send(to(method, "/v1/endpoints/mine", base+`"data.n > 1"}`)).is(200)
+		f.send(to(method, "/v1/endpoints/mine", base+`"x"}`)).problem(422, "invalid_field").faultAt("/filter", "invalid_field")
+		if compiled != 2 {
+			t.Errorf("%s: %d times compiled", method, compiled)
+		}
+	}
+	// What does not touch it compiles nothing; all faults are told at once.
+	compiled = 0
+	f.send(to("PATCH", "/v1/endpoints/mine", `{"description":"d"}`)).is(200)
+	if compiled != 0 {
+		t.Error("a filter that stays is compiled again")
+	}
+	both := f.send(to("PATCH", "/v1/endpoints/mine", `{"filter":"x","events":["a..b"]}`)).is(422)
+	both.faultAt("/events/0", "invalid_field")
+	f.send(to("PATCH", "/v1/endpoints/mine", `{"filter":"x","max_in_flight":0}`)).is(422)
+	f.send(to("PATCH", "/v1/endpoints/none", `{"filter":"x"}`)).problem(404, "not_found")
+}
+
+// TestFilters_Bounds: a filter that is too long names its limit, by bytes; an error
+// that is not for the caller is not shown.
+func TestFilters_Bounds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *Config) { c.Filters = &filters{} })
+	for _, long := range []string{strings.Repeat("x", 2049), strings.Repeat("ä", 1025)} {
+		f.send(to("POST", "/v1/filters/check", `{"filter":"`+long+`"}`)).problem(422, "invalid_field").faultAt("/filter", "filter_bytes")
+		f.send(to("POST", "/v1/endpoints", `{"url":"https://example.com/","events":["*"],"filter":"`+long+`"}`)).problem(422, "invalid_field").faultAt("/filter", "filter_bytes")
+	}
+	f.send(to("POST", "/v1/filters/check", `{"filter":"`+strings.Repeat("x", 2048)+`"}`)).problem(422, "invalid_field").faultAt("/filter", "invalid_field")
+	if got := f.send(to("POST", "/v1/filters/check", `{"filter":"broken"}`)).problem(500, "internal"); strings.Contains(got.raw, "tune") {
+		t.Errorf("an internal error is shown: %s", got.raw)
 	}
 }
 

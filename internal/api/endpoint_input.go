@@ -17,9 +17,10 @@ import (
 // apply validates the input against its contract and writes it into e. What the
 // input leaves out gets its default, except the secret and the switch, which stay
 // as they are. The returned secret is the one that e signs with afterwards if it
-// is new, else "".
-func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now time.Time) (newSecret string, err error) {
-	var found faults
+// is new, else "". filter is what checkFilter found before: this may run inside the
+// store's change.
+func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, filter faults, now time.Time) (newSecret string, err error) {
+	found := slices.Clone(filter)
 	promise := a.contractFor(in.Contract, fallback, &found)
 	if promise == nil {
 		return "", found.problem()
@@ -32,7 +33,6 @@ func (a *API) apply(e *webhook.Endpoint, in *endpointInput, fallback string, now
 	headers := a.headers(in.Headers, e.Headers, promise, &found)
 	checkMetadata(in.Metadata, &found)
 	checkText("/description", in.Description, &found)
-	a.checkFilter("/filter", in.Filter, &found)
 	if in.Secret != "" {
 		checkSecret(in.Secret, promise, &found)
 	} else {
@@ -178,16 +178,25 @@ func checkKept(e *webhook.Endpoint, promise *contract.Contract, found *faults) {
 	if e.Contract == promise.Name {
 		return
 	}
+	if !canSign(e, promise) {
+		found.invalid("/contract", "the endpoint's secrets can't sign under this contract", "a contract that signs with such secrets, or this one once the secret was rotated to one that fits and the earlier ones were revoked")
+	}
+}
+
+// canSign tells whether all secrets of an endpoint are keys under a contract. One
+// that is not lets every delivery fail before it is sent.
+func canSign(e *webhook.Endpoint, promise *contract.Contract) bool {
 	scheme := signature.Scheme{KeyForm: signature.KeyForm(promise.Signature.Key), SecretPrefix: promise.Secret.Prefix}
 	for _, name := range promise.Signature.Algorithms {
 		scheme.Algorithms = append(scheme.Algorithms, signature.Algorithm(name))
 	}
-	for _, s := range e.Secrets {
-		if _, err := scheme.ParseKey(s.Text.Reveal()); err != nil {
-			found.invalid("/contract", "the endpoint's secrets can't sign under this contract", "a contract that signs with such secrets, or this one once the secret was rotated to one that fits and the earlier ones were revoked")
-			return
+	return !slices.ContainsFunc(e.Secrets, func(s webhook.SigningSecret) bool {
+		if publicKey(s.Text) != "" && !slices.Contains(scheme.Algorithms, signature.Ed25519) {
+			return true // its text would sign as a shared secret, which no receiver has
 		}
-	}
+		_, err := scheme.ParseKey(s.Text.Reveal())
+		return err != nil
+	})
 }
 
 // publicKey is the text that receivers verify with; "" unless the secret is an
@@ -205,7 +214,7 @@ func (a *API) settleSecret(e *webhook.Endpoint, given string, promise *contract.
 	if len(e.Secrets) > 0 && (given == "" || e.Secrets[0].Text.Reveal() == given) {
 		return "", nil
 	}
-	made, err := a.newSecret(given, promise, now)
+	made, err := a.newSecret(given, nil, promise, now)
 	if err != nil {
 		return "", err
 	}

@@ -56,7 +56,7 @@ func (a *API) rotateSecret(c *call) (reply, error) {
 		}
 		// The store may ask again: the secret is made once.
 		if made.ID == "" {
-			if made, err = a.newSecret(in.Secret, promise, c.now); err != nil {
+			if made, err = a.newSecret(in.Secret, e.Secrets, promise, c.now); err != nil {
 				return changed{}, err
 			}
 		}
@@ -93,10 +93,21 @@ func checkRotation(in *rotateInput, promise *contract.Contract) (time.Duration, 
 	return overlap.Std(), found.problem()
 }
 
-// newSecret takes the caller's secret or makes one.
-func (a *API) newSecret(given string, promise *contract.Contract, now time.Time) (webhook.SigningSecret, error) {
+// ed25519Prefix and ed25519Seed are the form of an Ed25519 private key.
+const (
+	ed25519Prefix = "whsk_"
+	ed25519Seed   = 32 // bytes
+)
+
+// newSecret takes the caller's secret or makes one: of the kind of the present one,
+// if there is one, since receivers that verify with a public key know no other.
+func (a *API) newSecret(given string, present []webhook.SigningSecret, promise *contract.Contract, now time.Time) (webhook.SigningSecret, error) {
 	if given == "" {
-		text, err := signature.GenerateSecret(a.cfg.Rand, promise.Secret.Prefix, promise.Secret.Bytes)
+		prefix, size := promise.Secret.Prefix, promise.Secret.Bytes
+		if len(present) > 0 && publicKey(present[0].Text) != "" {
+			prefix, size = ed25519Prefix, ed25519Seed
+		}
+		text, err := signature.GenerateSecret(a.cfg.Rand, prefix, size)
 		if err != nil {
 			return webhook.SigningSecret{}, err
 		}

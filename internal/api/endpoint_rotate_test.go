@@ -85,3 +85,17 @@ func TestEndpoints_ExpiredSecretsAreNotShown(t *testing.T) {
 		t.Errorf("live: %+v", live)
 	}
 }
+
+// Receivers that verify with a public key know no shared secret: a rotation makes a
+// key of the same kind, and no contract without such keys can be chosen.
+func TestEndpoints_Ed25519StaysEd25519(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const private = "whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+	f.send(to("PUT", "/v1/endpoints/e", `{"url":"https://example.com/","events":["*"],"secret":"`+private+`"}`)).is(201)
+	made := f.send(to("POST", "/v1/endpoints/e/rotate-secret", `{"revoke":true}`)).is(200)
+	if secret := made.text("secret"); !strings.HasPrefix(secret, "whsk_") || secret == private {
+		t.Errorf("rotated to a secret that begins with %.5s", secret)
+	}
+	f.send(to("PATCH", "/v1/endpoints/e", `{"contract":"elido"}`)).is(422)
+}

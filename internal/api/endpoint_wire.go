@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/posthorn/posthorn/internal/webhook"
@@ -16,7 +15,7 @@ type endpointInput struct {
 	Active      *bool             `json:"active,omitempty" doc:"false switches the endpoint off: it is paused, and its deliveries wait or are skipped, as the contract says. true switches it on from any state. Absent: on for a new endpoint, else as it is." example:"true"`
 	Contract    string            `json:"contract,omitempty" doc:"The contract that its deliveries follow. Absent: the tenant's default." min:"1" max:"64" example:"standard"`
 	Description string            `json:"description,omitempty" doc:"Free text for people." max:"500" example:"Orders to the warehouse"`
-	Filter      string            `json:"filter,omitempty" doc:"A CEL expression over type, headers and data: of the events that the patterns choose, only those are delivered that fulfil it. POST /v1/filters/check tries one out." max:"4096" example:"data.amount > 100"`
+	Filter      string            `json:"filter,omitempty" doc:"A CEL expression over type, event (id, type, created_at, ordering_key, tenant) and data: of the events that the patterns choose, only those are delivered that fulfil it. POST /v1/filters/check tries one out." max:"2048" limit:"filter_bytes" example:"data.amount > 100"`
 	Ordering    *orderingInput    `json:"ordering,omitempty" doc:"Deliveries of one key go out one after the other, each when the one before has ended. Absent: as the contract says."`
 	Headers     map[string]string `json:"headers,omitempty" doc:"Fixed headers of each request. Values are secrets: they are stored encrypted and shown masked; a masked value given back keeps what is stored. Names that frame the request or that the contract sets are refused." max:"32" limit:"endpoint_headers" keys:"min=1;max=128" items:"min=1;max=8192" example:"{\"X-Api-Key\":\"s3cret\"}"`
 	Metadata    map[string]string `json:"metadata,omitempty" doc:"Texts of your own; they are kept and shown, and never sent." max:"50" limit:"endpoint_metadata" keys:"min=1;max=64" items:"max=500" example:"{\"customer\":\"42\"}"`
@@ -117,7 +116,7 @@ func (a *API) addSecrets(shown *wireEndpoint, e *webhook.Endpoint) {
 		shown.Secrets[i] = wireSecret{ID: s.ID, CreatedAt: stamp(s.CreatedAt), ExpiresAt: stampOrNull(s.ExpiresAt), PublicKey: publicKey(s.Text)}
 	}
 	if len(a.publicKeys(e)) > 0 {
-		shown.JWKSURL = strings.TrimSuffix(a.cfg.PublicURL, "/") + "/jwks/" + url.PathEscape(e.Tenant) + "/" + url.PathEscape(e.ID)
+		shown.JWKSURL = a.cfg.PublicURL + "/jwks/" + url.PathEscape(e.Tenant) + "/" + url.PathEscape(e.ID)
 	}
 }
 

@@ -1,17 +1,23 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"reflect"
+	"strconv"
 
 	"github.com/posthorn/posthorn/internal/webhook"
 )
 
-// filterTries is how many events a filter is tried on.
-const filterTries = 1000
+const (
+	// filterTries is how many events a filter is tried on.
+	filterTries = 1000
+	// maxFilterBytes is the longest expression that Filters compiles.
+	maxFilterBytes = 2048
+)
 
 type filterInput struct {
-	Filter string `json:"filter" min:"1" max:"4096" doc:"A CEL expression over type, headers and data." example:"data.amount > 100"`
+	Filter string `json:"filter" min:"1" max:"2048" limit:"filter_bytes" doc:"A CEL expression over type, event (id, type, created_at, ordering_key, tenant) and data." example:"data.amount > 100"`
 	Limit  int    `json:"limit,omitempty" min:"1" max:"1000" default:"1000" doc:"How many of the newest events to try it on." example:"1000"`
 }
 
@@ -40,9 +46,12 @@ func (a *API) tryFilter(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var found faults
-	if a.checkFilter("/filter", in.Filter, &found); len(found) > 0 {
-		return reply{}, found.problem()
+	found, err := a.checkFilter(in.Filter)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := found.problem(); err != nil {
+		return reply{}, err
 	}
 	if in.Limit == 0 {
 		in.Limit = filterTries
@@ -54,17 +63,29 @@ func (a *API) tryFilter(c *call) (reply, error) {
 	return reply{status: http.StatusOK, value: wireFilterTrial(tried)}, nil
 }
 
-// checkFilter asks whether an expression is a filter.
-func (a *API) checkFilter(pointer, expr string, found *faults) {
-	const allowed = "a CEL expression that is true or false, over type, headers and data, such as data.amount > 100"
-	if expr == "" {
-		return
-	}
-	if a.cfg.Filters == nil {
+// checkFilter asks whether an expression is a filter. Compiling takes its time:
+// never call it inside a change that the store runs.
+func (a *API) checkFilter(expr string) (found faults, err error) {
+	const pointer = "/filter"
+	switch {
+	case expr == "":
+		return nil, nil
+	case a.cfg.Filters == nil:
 		found.invalid(pointer, "this server has no filters", "no filter")
-		return
+		return found, nil
+	case len(expr) > maxFilterBytes:
+		found.add(pointer, limitFilterBytes, "it is too long", "an expression of at most "+strconv.Itoa(maxFilterBytes)+" bytes")
+		return found, nil
 	}
-	if err := a.cfg.Filters.Compile(expr); err != nil {
-		found.invalid(pointer, err.Error(), allowed)
+	if err = a.cfg.Filters.Compile(expr); err == nil {
+		return nil, nil
 	}
+	p, ok := webhook.AsProblem(err)
+	if !ok {
+		return nil, fmt.Errorf("checking a filter: %w", err)
+	}
+	for _, f := range p.Fields {
+		found.add(pointer, f.Code, f.Detail, f.Allowed)
+	}
+	return found, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 	"github.com/posthorn/posthorn/signature"
 )
@@ -43,7 +44,12 @@ func (a *API) jwksOperations() []*operation {
 }
 
 func (a *API) getJWKS(c *call) (reply, error) {
-	e, err := a.cfg.Store.GetEndpoint(c.r.Context(), c.r.PathValue("tenant"), c.r.PathValue("endpoint"))
+	tenant := c.r.PathValue("tenant")
+	if !webhook.ValidCallerID(tenant) {
+		// The store has names of its own, such as that of all tenants.
+		return reply{}, store.ErrNotFound
+	}
+	e, err := a.cfg.Store.GetEndpoint(c.r.Context(), tenant, c.r.PathValue("endpoint"))
 	if err != nil {
 		return reply{}, err
 	}

@@ -66,4 +66,10 @@ func TestFault_B65_PublicKeysOverlap(t *testing.T) {
 	if other := f.send(to("GET", "/jwks/nobody/mine", "").with("Authorization", "")).problem(404, "not_found"); other.raw != unknown.raw || strings.Contains(other.raw, "mine") {
 		t.Errorf("what is missing differs: %s and %s", other.raw, unknown.raw)
 	}
+	// No name stands for several tenants.
+	for _, path := range []string{"/jwks/*/mine", "/jwks/%2A/mine", "/jwks/%20/mine"} {
+		if got := f.send(to("GET", path, "").with("Authorization", "")).problem(404, "not_found"); got.raw != unknown.raw {
+			t.Errorf("%s answers %s", path, got.raw)
+		}
+	}
 }

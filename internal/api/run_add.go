@@ -21,6 +21,10 @@ const (
 	runSliceBytes  = 1 << 20
 )
 
+// maxRunTypes bounds the types of a run's events: it is counted by type, in its
+// notice too.
+const maxRunTypes = 1000
+
 // runEventInput describes a line of what a run takes. It is for the document
 // alone: the body is read as in publishing, to keep the bytes of data.
 type runEventInput struct {
@@ -38,12 +42,14 @@ func (a *API) addRunEventsOperation() *operation {
 		id: "addRunEvents", method: http.MethodPost, path: "/v1/runs/{id}/events", tag: "runs", scope: webhook.ScopePublish, tenancy: tenantOne,
 		summary: "Add events to a run", handle: a.addRunEvents, params: []param{key},
 		description: "As application/x-ndjson, an event a line: id, type, data, created_at. The answer has a line for each line of the body, in order; one refused line does not hold back another. " +
-			"Any number of requests may add to a run, in the order in which they come. Repeating a request is safe where events have an id or the request an Idempotency-Key.",
+			"Any number of requests may add to a run, in the order in which they come. Repeating a request is safe where events have an id or the request an Idempotency-Key. " +
+			"A line that the run had before has the status 200 in the repeat of a whole request; where new lines stand beside it, it may have 202 as they do. Posthorn-Repeated always counts right.",
 		body:     &body{types: []string{mediaLines}, limit: publish.MaxLinesBytes, timeout: linesTimeout, bound: boundLines, lines: a.schemas.request(reflect.TypeFor[runEventInput]())},
 		refusals: []webhook.Code{webhook.CodeConflict, webhook.CodeRunGone},
 		answers: []answer{{
 			status: 200, description: "The results, a line each.", schema: a.schemas.of(reflect.TypeFor[wireLine]()), mediaType: mediaLines, headers: []answerHeader{
 				{"Posthorn-Accepted", "How many lines the run has now, those that it had before included.", count},
+				{"Posthorn-Repeated", "How many of the accepted lines the run had before.", count},
 				{"Posthorn-Refused", "How many lines were refused.", count},
 			},
 		}},
@@ -70,12 +76,13 @@ func (a *API) addRunEvents(c *call) (reply, error) {
 		return reply{}, err
 	}
 	results := make([]publish.Result, len(lines))
+	kinds := runTypes{known: r.Counts.ByType, fresh: map[string]bool{}}
 	var events []webhook.RunEvent
-	var at []int
+	var at []*publish.Result
 	for i := range lines {
 		l := &lines[i]
 		if results[i].Err = l.Err; l.Err == nil {
-			results[i].Err = plainRunEvent(&l.Event)
+			results[i].Err = kinds.check(&l.Event)
 		}
 		if results[i].Err != nil {
 			continue
@@ -85,18 +92,58 @@ func (a *API) addRunEvents(c *call) (reply, error) {
 			return reply{}, err
 		}
 		results[i].ID = e.ID
-		events, at = append(events, e), append(at, i)
+		events, at = append(events, e), append(at, &results[i])
 	}
+	added := a.addToRun(c, events, at)
+	return a.runLinesReply(c, lines, results, added)
+}
+
+// addToRun adds events, a slice a commit, writes down what became of each, and
+// returns how many the run did not have before.
+func (a *API) addToRun(c *call, events []webhook.RunEvent, results []*publish.Result) (added int) {
+	seen := map[string]bool{}
 	for start, end := 0, 0; start < len(events); start = end {
 		end = runSlice(events, start)
-		if _, err := a.cfg.Store.AddRunEvents(c.r.Context(), c.tenant, c.id(), events[start:end]); err != nil {
-			for _, i := range at[start:] {
-				results[i].Err = a.notAdded(c, err)
+		n, err := a.cfg.Store.AddRunEvents(c.r.Context(), c.tenant, c.id(), events[start:end])
+		if err != nil {
+			err = a.notAdded(c, err)
+			for _, result := range results[start:] {
+				result.Err = err
 			}
-			break
+			return added
+		}
+		added += n
+		for _, result := range results[start:end] {
+			// Of a slice the store says how many were new, not which.
+			result.Replayed = n == 0 || seen[result.ID]
+			seen[result.ID] = true
 		}
 	}
-	return a.runLinesReply(c, lines, results)
+	return added
+}
+
+// runTypes are the types of a run's events: those that it has, and those that a
+// request brings. Two requests at once don't see each other's.
+type runTypes struct {
+	known map[string]int
+	fresh map[string]bool
+}
+
+// check refuses what can't be an event of the run.
+func (t *runTypes) check(e *publish.Event) error {
+	if err := plainRunEvent(e); err != nil {
+		return err
+	}
+	if _, has := t.known[e.Type]; has || t.fresh[e.Type] {
+		return nil
+	}
+	if len(t.known)+len(t.fresh) >= maxRunTypes {
+		var found faults
+		found.add("/type", limitRunTypes, "the run has events of as many types as it can have", "at most "+strconv.Itoa(maxRunTypes)+" types in a run: one of those that it has, or another run")
+		return found.problem()
+	}
+	t.fresh[e.Type] = true
+	return nil
 }
 
 // takesEvents refuses a run that is over.
@@ -165,10 +212,13 @@ func runSlice(events []webhook.RunEvent, start int) (end int) {
 	return end
 }
 
-func (a *API) runLinesReply(c *call, lines []publish.Line, results []publish.Result) (reply, error) {
+func (a *API) runLinesReply(c *call, lines []publish.Line, results []publish.Result, added int) (reply, error) {
 	text, refused := []byte{}, 0
 	for i := range lines {
 		shown := wireLine{Line: lines[i].Number, ID: results[i].ID, Status: http.StatusAccepted}
+		if results[i].Replayed {
+			shown.Status = http.StatusOK
+		}
 		if err := results[i].Err; err != nil {
 			refused++
 			doc := a.problemOf(c.r.Context(), c.op.id, err)
@@ -182,5 +232,6 @@ func (a *API) runLinesReply(c *call, lines []publish.Line, results []publish.Res
 	}
 	return reply{status: http.StatusOK, raw: text, mediaType: mediaLines, header: http.Header{
 		"Posthorn-Accepted": {strconv.Itoa(len(lines) - refused)}, "Posthorn-Refused": {strconv.Itoa(refused)},
+		"Posthorn-Repeated": {strconv.Itoa(len(lines) - refused - added)},
 	}}, nil
 }

@@ -145,7 +145,7 @@ func newRegistry() *registry {
 		reflect.TypeFor[contract.Status]():      texts(contract.Statuses()),
 		reflect.TypeFor[contract.FailureKind](): texts(contract.FailureKinds()),
 		reflect.TypeFor[contract.Trigger]():     texts(contract.Triggers()),
-		reflect.TypeFor[webhook.Reason]():       texts(webhook.Reasons()),
+		reflect.TypeFor[webhook.Reason]():       texts(metReasons()),
 		reflect.TypeFor[webhook.Scope]():        texts(webhook.Scopes()),
 		reflect.TypeFor[webhook.RunState]():     texts([]webhook.RunState{webhook.RunOpen, webhook.RunFinished, webhook.RunDeleted}),
 		reflect.TypeFor[webhook.ReplayState](): texts([]webhook.ReplayState{

@@ -241,7 +241,7 @@ func (a *API) readBody(c *call) error {
 		c.body = []byte("{}")
 		return nil
 	}
-	limit, tooLarge := spec.limit, errTooLarge(spec.limit)
+	limit, tooLarge := spec.limit, errTooLarge(spec.limit, webhook.CodeTooLarge)
 	if spec.bound != nil {
 		limit, tooLarge = spec.bound(c.r)
 	}
@@ -338,10 +338,10 @@ func bodyProblem(err error) error {
 	return webhook.NewProblem(webhook.CodeInvalidBody, "The body broke off before its end. Nothing was done.")
 }
 
-func errTooLarge(limit int64) error {
+func errTooLarge(limit int64, name webhook.Code) error {
 	allowed := "at most " + strconv.FormatInt(limit, 10) + " bytes"
 	return &webhook.Problem{Code: webhook.CodeTooLarge, Detail: "The body is larger than what is taken here.", Fields: []webhook.FieldFault{
-		{Pointer: "", Code: webhook.CodeTooLarge, Detail: "the body is too large", Allowed: allowed},
+		{Pointer: "", Code: name, Detail: "the body is too large", Allowed: allowed},
 	}}
 }
 

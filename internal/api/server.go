@@ -20,6 +20,10 @@ const (
 	limitHeaders     webhook.Code = "endpoint_headers"
 	limitHeaderBytes webhook.Code = "endpoint_header_bytes"
 	limitMetadata    webhook.Code = "endpoint_metadata"
+	limitFilterBytes webhook.Code = "filter_bytes"
+	limitResend      webhook.Code = "resend_ids"
+	limitRunTypes    webhook.Code = "run_types"
+	limitContract    webhook.Code = "contract_bytes"
 )
 
 // readyTimeout bounds all checks of /readyz together.
@@ -42,6 +46,10 @@ type wireLimits struct {
 	EndpointHdrBytes int `json:"endpoint_header_bytes" doc:"Bytes of an endpoint's header names and values." example:"8192"`
 	EndpointMetadata int `json:"endpoint_metadata" doc:"Entries of an endpoint's metadata; each value may have 500 characters." example:"50"`
 	EndpointInFlight int `json:"endpoint_in_flight" doc:"Requests under way to one endpoint." example:"1000"`
+	FilterBytes      int `json:"filter_bytes" doc:"Bytes of an endpoint's filter." example:"2048"`
+	ResendIDs        int `json:"resend_ids" doc:"Deliveries that one request sends again; a contract may take fewer." example:"100"`
+	RunTypes         int `json:"run_types" doc:"Types of a run's events. A request that adds to a run has the limits of NDJSON; a run has any number of events." example:"1000"`
+	ContractBytes    int `json:"contract_bytes" doc:"Bytes of a contract's file." example:"262144"`
 	ListItems        int `json:"list_items" doc:"Items of a page." example:"250"`
 	BodyBytes        int `json:"body_bytes" doc:"Bytes of any other body." example:"262144"`
 }
@@ -91,7 +99,8 @@ func (a *API) getLimits(*call) (reply, error) {
 		EventBytes: event, NDJSONLines: publish.MaxLines, NDJSONBytes: publish.MaxLinesBytes,
 		DeliverAtAhead: int(webhook.DeliverAtAhead / time.Second), OrderingKeyBytes: webhook.MaxOrderingKeyLength,
 		EndpointPatterns: webhook.MaxPatterns, EndpointHeaders: webhook.MaxHeaders, EndpointHdrBytes: webhook.MaxHeaderBytes,
-		EndpointMetadata: 50, EndpointInFlight: 1000, ListItems: 250, BodyBytes: controlBodyLimit,
+		EndpointMetadata: 50, EndpointInFlight: 1000, FilterBytes: maxFilterBytes, ResendIDs: 100, RunTypes: maxRunTypes,
+		ContractBytes: controlBodyLimit, ListItems: 250, BodyBytes: controlBodyLimit,
 	}}, nil
 }
 

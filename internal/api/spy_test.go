@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/posthorn/posthorn/internal/store"
@@ -16,6 +17,8 @@ type spy struct {
 	updates []store.EndpointUpdate
 	purges  []bool
 	adopts  []bool
+	// changing is set while the store runs a change.
+	changing atomic.Bool
 }
 
 // watched puts a spy before the fixture's store.
@@ -26,6 +29,8 @@ func watched() (*spy, func(*Config)) {
 
 func (s *spy) UpdateEndpoint(ctx context.Context, tenant, id string, now time.Time, change func(*webhook.Endpoint) (store.EndpointUpdate, error)) (*webhook.Endpoint, error) {
 	return s.Store.UpdateEndpoint(ctx, tenant, id, now, func(e *webhook.Endpoint) (store.EndpointUpdate, error) {
+		s.changing.Store(true)
+		defer s.changing.Store(false)
 		u, err := change(e)
 		if err == nil {
 			s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 type tenantChanges struct {
 	Name            string `json:"name,omitempty" max:"200" doc:"Free text for people." example:"Acme Inc."`
 	DefaultContract string `json:"default_contract,omitempty" min:"1" max:"64" default:"standard" doc:"The contract of endpoints that name none." example:"standard"`
-	OwnerURL        string `json:"owner_url,omitempty" min:"1" max:"2048" form:"a URL such as https://example.com/webhooks, of at most 2048 bytes" doc:"Where the owner is told of a disabled endpoint." example:"https://example.com/notices"`
-	OwnerEmail      string `json:"owner_email,omitempty" min:"3" max:"254" form:"an e-mail address such as owner@example.com" doc:"Who is told of a disabled endpoint." example:"owner@example.com"`
+	OwnerURL        string `json:"owner_url,omitempty" min:"1" max:"2048" form:"a URL such as https://example.com/webhooks, of at most 2048 bytes" doc:"Where the owner is told of an endpoint in trouble, as its contract says: by a POST of JSON with a webhook-id and without a signature. Whoever knows the URL can send such a thing, so what comes there is a hint to look, not proof." example:"https://example.com/notices"`
+	OwnerEmail      string `json:"owner_email,omitempty" min:"3" max:"254" form:"an e-mail address such as owner@example.com" doc:"Who is told of an endpoint in trouble, by mail, as its contract says." example:"owner@example.com"`
 }
 
 type tenantInput struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,4 +60,39 @@ func TestTexts_SayTheWay(t *testing.T) {
 	}
 	// The server's own types can be asked for.
 	f.send(to("GET", "/v1/events?type=webhook.failed,a.b", "")).is(200)
+}
+
+// TestTexts_ClaimOnlyWhatIsThere: the description names what a filter can read and
+// what it bears, the reasons that deliveries have, and that owners' notices prove
+// nothing.
+func TestTexts_ClaimOnlyWhatIsThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, everything)
+	document := string(f.api.document)
+	for _, want := range []string{
+		"A CEL expression over type, event (id, type, created_at, ordering_key, tenant) and data: of the events", "More reasons may come.",
+		"limited, expanding, transform_error, proxy_error, filter_budget are names for what may come later",
+		"by a POST of JSON with a webhook-id and without a signature",
+	} {
+		if !strings.Contains(document, want) {
+			t.Errorf("the description does not say: %s", want)
+		}
+	}
+	if strings.Contains(document, "type, headers and data") {
+		t.Error("filters are said to read headers")
+	}
+	schemas := f.document["components"].(map[string]any)["schemas"].(map[string]any)
+	for _, at := range []string{"Delivery", "Traced"} {
+		reason := schemas[at].(map[string]any)["properties"].(map[string]any)["reason"].(map[string]any)
+		known := reason["x-extensible-enum"].([]any)
+		for _, r := range reservedReasons() {
+			if slices.Contains(known, any(string(r))) {
+				t.Errorf("%s: nothing has the reason %s", at, r)
+			}
+		}
+		if len(known) < 5 {
+			t.Errorf("%s: known are %v", at, known)
+		}
+	}
+	f.send(to("GET", "/v1/deliveries?reason=limited,exhausted", "")).is(200)
 }

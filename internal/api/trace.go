@@ -30,10 +30,11 @@ const (
 	ExplainedChangedAfter  Explained = "changed_after"       // it would take it now, and did not then
 )
 
-// explanations lists them in the order above.
+// explanations lists them in the order above, but for expanding: no delivery is
+// written apart from its acceptance yet.
 func explanations() []Explained {
 	return []Explained{
-		ExplainedSent, ExplainedGated, ExplainedOff, ExplainedExpanding, ExplainedDeleted, ExplainedNotSubscribed,
+		ExplainedSent, ExplainedGated, ExplainedOff, ExplainedDeleted, ExplainedNotSubscribed,
 		ExplainedFilteredOut, ExplainedNoValue, ExplainedCreatedAfter, ExplainedChangedAfter,
 	}
 }
@@ -45,7 +46,7 @@ const traceMost = 10_000
 // wireTraced is what became of an event at one endpoint.
 type wireTraced struct {
 	Endpoint   string         `json:"endpoint" example:"ep_01k8x3m5t2f4v9z7q1c6b8n0da"`
-	Reason     Explained      `json:"reason" doc:"sent: it has deliveries. gated, off, expanding: its delivery waits or was skipped for this. deleted: the endpoint was deleted since. type_not_subscribed, filtered_out, filter_no_value, created_after, changed_after: why it has none." example:"sent"`
+	Reason     Explained      `json:"reason" doc:"sent: it has deliveries. gated, off: its delivery waits or was skipped for this. deleted: the endpoint was deleted since. type_not_subscribed, filtered_out, filter_no_value, created_after, changed_after: why it has none. More reasons may come." example:"sent"`
 	Deliveries []wireDelivery `json:"deliveries" doc:"The event's deliveries to it, newest first."`
 }
 

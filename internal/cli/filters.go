@@ -12,7 +12,7 @@ type filtersCommand struct {
 
 // Help implements kong.HelpProvider.
 func (filtersCommand) Help() string {
-	return `A filter is a CEL expression over an event's type, headers and data. An endpoint that has one gets only events that fulfil it.`
+	return `A filter is a CEL expression over type, event (id, type, created_at, ordering_key, tenant) and data. An endpoint that has one gets only events that fulfil it.`
 }
 
 type filtersCheck struct {

@@ -47,8 +47,8 @@ type tenantsCreate struct {
 	ID              string `arg:"" help:"Its ID: a-z, 0-9, _ and -."`
 	Name            string `name:"name" placeholder:"TEXT" help:"For people."`
 	DefaultContract string `name:"default-contract" placeholder:"NAME" help:"The contract of endpoints that name none."`
-	OwnerURL        string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of disabled endpoints."`
-	OwnerEmail      string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of disabled endpoints."`
+	OwnerURL        string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of endpoints in trouble, by POSTs that bear no signature."`
+	OwnerEmail      string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of endpoints in trouble."`
 }
 
 // Help implements kong.HelpProvider.
@@ -83,7 +83,7 @@ type tenantsUpdate struct {
 	ID              string  `arg:"" help:"Its ID."`
 	Name            *string `name:"name" placeholder:"TEXT" help:"For people."`
 	DefaultContract *string `name:"default-contract" placeholder:"NAME" help:"The contract of endpoints that name none from now on."`
-	OwnerURL        *string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of endpoints in trouble; '' for nowhere."`
+	OwnerURL        *string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of endpoints in trouble, by POSTs that bear no signature; '' for nowhere."`
 	OwnerEmail      *string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of endpoints in trouble; '' for nowhere."`
 }
 
