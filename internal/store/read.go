@@ -17,7 +17,9 @@ type Events interface {
 	// CountDeliveries counts an event's deliveries by status.
 	CountDeliveries(ctx context.Context, tenant, event string) (map[contract.Status]int, error)
 	// CancelEvent ends the event's waiting deliveries as canceled and returns
-	// how many. Repeating it is harmless. A try under way may still deliver.
+	// how many. Those of an event with many end a piece at a time: after an error a
+	// part of them may have, as n says. Repeating it is harmless. What a mark or a
+	// deletion has ended stays as it is shown. A try under way may still deliver.
 	CancelEvent(ctx context.Context, tenant, event string, now time.Time) (int, error)
 	// EraseEventData deletes the payload and keeps the log. Waiting deliveries
 	// end as event_missing when their turn comes. Repeating it is harmless.
@@ -39,7 +41,7 @@ type Deliveries interface {
 	// ListDeliveries lists deliveries by acceptance.
 	ListDeliveries(ctx context.Context, tenant string, f DeliveryFilter, p Page) (Listed[*webhook.Delivery], error)
 	// CancelDelivery ends a waiting delivery as canceled; canceled is false when
-	// it had ended before.
+	// it had ended before, also by a mark or a deletion that its row does not bear yet.
 	CancelDelivery(ctx context.Context, tenant, id string, now time.Time) (canceled bool, err error)
 	// SendAgain sends deliveries again, in one commit: all of them, or none when
 	// one can't be (its Err says why, in the words of Decide or ErrNotFound). New
@@ -121,8 +123,15 @@ type Endpoints interface {
 	GetEndpoint(ctx context.Context, tenant, id string) (*webhook.Endpoint, error)
 	ListEndpoints(ctx context.Context, tenant string, p Page) (Listed[*webhook.Endpoint], error)
 	// CountWaiting returns how many deliveries of an endpoint wait, counting no
-	// further than most, and when the oldest of them was due (zero for none).
+	// further than most, and the earliest of their times as they are shown (zero for
+	// none): now for what has a place in the order of its lane, nothing for what
+	// stands in line behind another of its key. What a mark skips does not wait;
+	// while a job still writes the mark into a long backlog, n may be too low.
 	CountWaiting(ctx context.Context, tenant, id string, most int) (n int, oldestDue time.Time, err error)
+	// CountDue returns how many could go out by now, counting no further than most:
+	// not what waits for a later time, or in line behind another of its key. What a
+	// mark skips may be counted until a job has written it.
+	CountDue(ctx context.Context, tenant, id string, now time.Time, most int) (n int, err error)
 	// LoadSubscriptions returns every live endpoint and each tenant's revision:
 	// the state that OnChange continues.
 	LoadSubscriptions(ctx context.Context) ([]*webhook.Endpoint, map[string]int64, error)

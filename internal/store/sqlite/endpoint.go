@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/posthorn/posthorn/contract"
 	"github.com/posthorn/posthorn/internal/store"
 	"github.com/posthorn/posthorn/internal/webhook"
 )
@@ -324,11 +326,88 @@ func (d *DB) CountWaiting(ctx context.Context, tenant, id string, most int) (n i
 		if err != nil {
 			return err
 		}
-		_, err = c.one(`SELECT count(*), min(due) FROM (SELECT due FROM waiting WHERE endpoint = ? ORDER BY due LIMIT ?)`,
-			[]any{int64(e.Key), most}, func(s *sqlite3.Stmt) { n, oldest = s.ColumnInt(0), colTime(s, 1) })
+		w := waitingCount{now: d.cfg.DueNow()}
+		if len(e.Skips) > 0 {
+			err = w.unmarked(c, e)
+		} else {
+			err = w.all(c, e.Key, most)
+		}
+		n, oldest = min(w.n, most), w.oldest
 		return err
 	})
 	return n, oldest, err
+}
+
+// CountDue implements store.Endpoints.
+func (d *DB) CountDue(ctx context.Context, tenant, id string, now time.Time, most int) (n int, err error) {
+	err = d.read(ctx, func(c *conn) error {
+		e, err := d.endpointByID(c, tenant, id)
+		if err != nil {
+			return err
+		}
+		_, err = c.one(`SELECT count(*) FROM (SELECT 1 FROM waiting WHERE endpoint = ? AND due <= ? LIMIT ?)`,
+			[]any{int64(e.Key), now, most}, func(s *sqlite3.Stmt) { n = s.ColumnInt(0) })
+		return err
+	})
+	return n, err
+}
+
+// waitingCount counts what waits for an endpoint and finds the earliest of the
+// times that are shown for it: a seat shows as now, a place in line as nothing.
+type waitingCount struct {
+	now    time.Time
+	n      int
+	oldest time.Time
+}
+
+func (w *waitingCount) see(due time.Time) {
+	if store.IsParked(due) {
+		return
+	}
+	if store.IsSeat(due) {
+		due = w.now
+	}
+	if w.oldest.IsZero() || due.Before(w.oldest) {
+		w.oldest = due
+	}
+}
+
+// all counts up to most. The times lie at the beginnings of two spans: of what has
+// a seat, and of the rest.
+func (w *waitingCount) all(c *conn, key webhook.EndpointKey, most int) error {
+	_, err := c.one(`SELECT count(*) FROM (SELECT 1 FROM waiting WHERE endpoint = ? LIMIT ?)`, []any{int64(key), most},
+		func(s *sqlite3.Stmt) { w.n = s.ColumnInt(0) })
+	for _, from := range []int64{math.MinInt64, lastSeat + 1} {
+		if err != nil {
+			break
+		}
+		_, err = c.one(`SELECT due FROM waiting WHERE endpoint = ? AND due >= ? ORDER BY due LIMIT 1`, []any{int64(key), from},
+			func(s *sqlite3.Stmt) { w.see(colTime(s, 0)) })
+	}
+	return err
+}
+
+// unmarked leaves out what the endpoint's marks skip (N17). Until the janitor has
+// written them it looks at no more than markedBudget rows from either end of the
+// lane: what was queued after the marks mostly lies at the far one.
+func (w *waitingCount) unmarked(c *conn, e *webhook.Endpoint) error {
+	const rows = `SELECT w.due, w.pos, coalesce(d.seat, d.pos), d.trigger FROM waiting w CROSS JOIN delivery d ON d.pos = w.pos WHERE w.endpoint = ?`
+	var seen int
+	var lastDue, lastPos int64
+	take := func(s *sqlite3.Stmt) error {
+		seen, lastDue, lastPos = seen+1, s.ColumnInt64(0), s.ColumnInt64(1)
+		if _, skipped := e.Skipped(webhook.Ref(s.ColumnInt64(2))); !skipped || triggers.word(s.ColumnInt64(3)) == contract.TriggerTest {
+			w.n++
+			w.see(colTime(s, 0))
+		}
+		return nil
+	}
+	err := c.query(rows+` ORDER BY w.due, w.pos LIMIT ?`, []any{int64(e.Key), markedBudget}, take)
+	if err != nil || seen < markedBudget {
+		return err
+	}
+	return c.query(rows+` AND (w.due, w.pos) > (?, ?) ORDER BY w.due DESC, w.pos DESC LIMIT ?`,
+		[]any{int64(e.Key), lastDue, lastPos, markedBudget}, take)
 }
 
 // LoadSubscriptions implements store.Endpoints.

@@ -290,6 +290,7 @@ func TestEngine_N23_BigTablesAreNeverScanned(t *testing.T) {
 		func() error { _, err := d.LoadData(ctx, 1); return err },
 		func() error { _, err := d.ListMarks(ctx); return err },
 		func() error { _, _, err := d.CountWaiting(ctx, e.Tenant, e.ID, 5); return err },
+		func() error { _, err := d.CountDue(ctx, e.Tenant, e.ID, testStart(), 5); return err },
 		func() error {
 			_, err := d.ListEvents(ctx, webhook.DefaultTenant, store.EventFilter{Span: span}, page)
 			return err

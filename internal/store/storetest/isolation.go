@@ -48,6 +48,7 @@ func crossings(ctx context.Context, s store.Store, tenant string, o owned) map[s
 		"DeleteEndpoint": func() error { return s.DeleteEndpoint(ctx, tenant, o.endpoint, false, start()) },
 		"GetEndpoint":    func() error { _, err := s.GetEndpoint(ctx, tenant, o.endpoint); return err },
 		"CountWaiting":   func() error { _, _, err := s.CountWaiting(ctx, tenant, o.endpoint, 10); return err },
+		"CountDue":       func() error { _, err := s.CountDue(ctx, tenant, o.endpoint, start(), 10); return err },
 		"RevokeKey":      func() error { return s.RevokeKey(ctx, tenant, o.key) },
 		"SendAgain": func() error {
 			results, err := s.SendAgain(ctx, store.SendAgainParams{Tenant: tenant, IDs: []string{o.delivery}, Decide: resent, Now: start(), Ready: start()})
