@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -21,18 +22,26 @@ type view struct {
 	promises promiseReader
 	skips    map[webhook.EndpointKey][]webhook.Skip
 	probes   map[string]probe
+	heads    map[laneGate]webhook.Ref
 }
 
-// probe is the delivery that a closed gate lets through; closed is false for an
-// open gate.
+// probe is the delivery that a closed gate lets through, 0 where that one can't go
+// any more; closed is false for an open gate.
 type probe struct {
 	closed bool
 	ref    webhook.Ref
 }
 
+// laneGate is a gate as it stands before one of its lanes.
+type laneGate struct {
+	endpoint webhook.EndpointKey
+	gate     string
+}
+
 func (d *DB) view(c *conn) *view {
 	return &view{
 		d: d, c: c, now: d.cfg.DueNow(), promises: promiseReader{c: c}, skips: map[webhook.EndpointKey][]webhook.Skip{}, probes: map[string]probe{},
+		heads: map[laneGate]webhook.Ref{},
 	}
 }
 
@@ -120,10 +129,6 @@ func (v *view) deliveryID(s *sqlite3.Stmt, pos, at int) string {
 // derive puts in what holds for an unfinished delivery now. c is its promise, nil
 // where it is unknown.
 func (v *view) derive(s *sqlite3.Stmt, r *shown, c *contract.Contract) error {
-	if s.ColumnType(4) != sqlite3.NULL {
-		r.end(contract.StatusCanceled, webhook.Skip{Reason: webhook.WhyEndpointDeleted, At: colTime(s, 4)})
-		return nil
-	}
 	test := r.Trigger == contract.TriggerTest
 	if !test {
 		mark, found, err := v.skipped(r.endpoint, webhook.Ref(s.ColumnInt64(6)))
@@ -134,6 +139,14 @@ func (v *view) derive(s *sqlite3.Stmt, r *shown, c *contract.Contract) error {
 			r.end(contract.StatusSkipped, mark)
 			return nil
 		}
+	}
+	// Marks come first: all of them were made before the endpoint was deleted.
+	if s.ColumnType(4) != sqlite3.NULL {
+		r.end(contract.StatusCanceled, webhook.Skip{Reason: webhook.WhyEndpointDeleted, At: colTime(s, 4)})
+		return nil
+	}
+	if r.Reason == webhook.WhyPaused || r.Reason == webhook.WhyDisabled {
+		r.Reason = webhook.WhyNone // as it was when the row was written; below is what holds now
 	}
 	due := colTime(s, 16)
 	switch {
@@ -195,12 +208,12 @@ func (v *view) skipped(key webhook.EndpointKey, seat webhook.Ref) (webhook.Skip,
 }
 
 // gated tells whether a closed gate holds back a delivery that is due (S5): all of
-// its scope but the probe, and what a person asked for where that passes.
+// its scope but the probe, and what a person asked for where that passes. Where the
+// stored probe can't go any more, the dispatcher elects the oldest of the lanes'
+// heads. That is not worked out here: of each lane of the scope the head is shown
+// as free to go, which is exact for a scope of one endpoint.
 func (v *view) gated(s *sqlite3.Stmt, r *shown, c *contract.Contract) (bool, error) {
-	if c == nil || !c.Gate.Any && len(c.Gate.On) == 0 {
-		return false, nil
-	}
-	if r.Trigger == contract.TriggerTest || s.ColumnInt64(5)&flagByPerson != 0 && slices.Contains(c.Gate.PassedBy, r.Trigger) {
+	if !gates(c) || passesGate(c, r.Trigger, s.ColumnInt64(5)) {
 		return false, nil
 	}
 	column := 33
@@ -208,17 +221,78 @@ func (v *view) gated(s *sqlite3.Stmt, r *shown, c *contract.Contract) (bool, err
 		column = 32
 	}
 	key := string(s.ColumnRawBlob(column))
-	p, known := v.probes[key]
-	if !known {
-		_, err := v.c.one(`SELECT probe FROM gate WHERE key = ?`, []any{[]byte(key)}, func(s *sqlite3.Stmt) {
-			p = probe{closed: true, ref: webhook.Ref(s.ColumnInt64(0))}
-		})
-		if err != nil {
+	p, err := v.probe(key)
+	if err != nil || !p.closed {
+		return false, err
+	}
+	if p.ref == 0 {
+		if p.ref, err = v.head(laneGate{endpoint: r.endpoint, gate: key}, c.Gate.Scope); err != nil {
 			return false, err
 		}
+	}
+	return p.ref != r.Ref, nil
+}
+
+// gates tells whether a contract has a gate.
+func gates(c *contract.Contract) bool { return c != nil && (c.Gate.Any || len(c.Gate.On) > 0) }
+
+// passesGate tells whether a closed gate does not concern a delivery.
+func passesGate(c *contract.Contract, trigger contract.Trigger, flags int64) bool {
+	return trigger == contract.TriggerTest || flags&flagByPerson != 0 && c.PassesGate(trigger)
+}
+
+// probe reads a gate.
+func (v *view) probe(key string) (p probe, err error) {
+	p, known := v.probes[key]
+	if known {
+		return p, nil
+	}
+	_, err = v.c.one(selectGate+` WHERE g.key = ?`, []any{[]byte(key)}, func(s *sqlite3.Stmt) {
+		p.closed = true
+		if endpointStates.word(s.ColumnInt64(4)) == webhook.EndpointActive {
+			p.ref = webhook.Ref(s.ColumnInt64(2))
+		}
+	})
+	if err == nil {
 		v.probes[key] = p
 	}
-	return p.closed && p.ref != r.Ref, nil
+	return p, err
+}
+
+// headLook is how many of a lane's first deliveries are looked at for the one that
+// a gate would let through.
+const headLook = 100
+
+// head finds the first delivery of a lane that is due and stands before a gate of
+// that scope; 0 for none.
+func (v *view) head(lane laneGate, scope string) (ref webhook.Ref, err error) {
+	if ref, known := v.heads[lane]; known {
+		return ref, nil
+	}
+	err = v.c.query(`SELECT d.pos, d.trigger, d.flags, d.promise, coalesce(d.seat, d.pos) FROM waiting w CROSS JOIN delivery d ON d.pos = w.pos
+		WHERE w.endpoint = ? AND w.due <= ? ORDER BY w.due, w.pos LIMIT ?`, []any{int64(lane.endpoint), v.now, headLook}, func(s *sqlite3.Stmt) error {
+		name, revision, err := v.promises.read(s.ColumnInt64(3))
+		if err != nil {
+			return err
+		}
+		flags := s.ColumnInt64(2)
+		c := v.d.cfg.Contract(name, revision)
+		if !gates(c) || c.Gate.Scope != scope || flags&flagJoins != 0 || passesGate(c, triggers.word(s.ColumnInt64(1)), flags) {
+			return nil
+		}
+		if _, skipped, err := v.skipped(lane.endpoint, webhook.Ref(s.ColumnInt64(4))); err != nil || skipped {
+			return err
+		}
+		ref = webhook.Ref(s.ColumnInt64(0))
+		return errFull
+	})
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	if err == nil {
+		v.heads[lane] = ref
+	}
+	return ref, err
 }
 
 // takenBy applies the part of a filter that is judged by the delivery as shown.
