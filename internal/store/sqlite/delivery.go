@@ -209,13 +209,9 @@ func (d *DB) CancelDelivery(ctx context.Context, tenant, id string, now time.Tim
 		if err != nil {
 			return err
 		}
-		if canceled, err = t.cancel(webhook.Ref(pos), webhook.WhyCanceled, now); err != nil {
-			return err
-		}
-		if canceled {
-			t.change(store.Change{Tenant: tenant, Canceled: []webhook.Ref{webhook.Ref(pos)}})
-		}
-		return nil
+		n, err := t.cancel(tenant, []webhook.Ref{webhook.Ref(pos)}, now)
+		canceled = n > 0
+		return err
 	})
 	return canceled, err
 }

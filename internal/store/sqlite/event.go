@@ -295,21 +295,27 @@ func deliveriesOf(c *conn, event int64) (first, end int64, err error) {
 	return first, end, err
 }
 
-// refsOf returns all deliveries of an event: those made at its acceptance, and
-// those made since.
-func refsOf(c *conn, event int64) ([]webhook.Ref, error) {
+// eventSlice is how many deliveries of an event one commit ends, or tells of (N25):
+// an event may have one for each of very many endpoints.
+const eventSlice = 100
+
+// refsOf returns deliveries of an event in the order of positions: those behind
+// after (0 begins) of the ones made at its acceptance, then of those made since. At
+// most eventSlice come at a time; a shorter slice is the last.
+func refsOf(c *conn, event int64, after webhook.Ref) ([]webhook.Ref, error) {
 	first, end, err := deliveriesOf(c, event)
 	if err != nil {
 		return nil, err
 	}
 	var refs []webhook.Ref
-	for pos := first; pos < end; pos++ {
+	for pos := max(first, int64(after)+1); pos < end && len(refs) < eventSlice; pos++ {
 		refs = append(refs, webhook.Ref(pos))
 	}
-	err = c.query(`SELECT delivery FROM further WHERE event = ? ORDER BY delivery`, []any{event}, func(s *sqlite3.Stmt) error {
-		refs = append(refs, webhook.Ref(s.ColumnInt64(0)))
-		return nil
-	})
+	err = c.query(`SELECT delivery FROM further WHERE event = ? AND delivery > ? ORDER BY delivery LIMIT ?`,
+		[]any{event, int64(after), eventSlice - len(refs)}, func(s *sqlite3.Stmt) error {
+			refs = append(refs, webhook.Ref(s.ColumnInt64(0)))
+			return nil
+		})
 	return refs, err
 }
 
@@ -332,68 +338,134 @@ func ofEvent(c *conn, event int64) (sql string, args []any, err error) {
 		[]any{first, end, event}, nil
 }
 
-// CancelEvent implements store.Events.
-func (d *DB) CancelEvent(ctx context.Context, tenant, event string, now time.Time) (int, error) {
-	canceled := 0
+// CancelEvent implements store.Events, a slice of its deliveries a commit.
+func (d *DB) CancelEvent(ctx context.Context, tenant, event string, now time.Time) (canceled int, err error) {
+	for after, more := webhook.Ref(0), true; more; {
+		n, last := 0, webhook.Ref(0)
+		err := d.writer.do(ctx, func(t *tx) error {
+			pos, err := d.findEvent(t.conn, tenant, event)
+			if errors.Is(err, store.ErrNotFound) {
+				return refuse(err)
+			}
+			if err != nil {
+				return err
+			}
+			refs, err := refsOf(t.conn, pos, after)
+			if err != nil {
+				return err
+			}
+			if more = len(refs) == eventSlice; more {
+				last = refs[len(refs)-1]
+			}
+			n, err = t.cancel(tenant, refs, now)
+			return err
+		})
+		if err != nil {
+			return canceled, err
+		}
+		canceled, after = canceled+n, last
+	}
+	return canceled, nil
+}
+
+// cancel ends those of some deliveries that wait and returns how many those were.
+// What has ended already without its row saying so is written as it is shown.
+func (t *tx) cancel(tenant string, refs []webhook.Ref, now time.Time) (n int, err error) {
+	v := t.db.view(t.conn)
+	var ended []webhook.Ref
+	for _, ref := range refs {
+		one, err := v.one(int64(ref))
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it is shown nowhere
+		}
+		if err != nil {
+			return 0, err
+		}
+		if one.written {
+			continue
+		}
+		if !one.Status.Final() {
+			one.end(contract.StatusCanceled, webhook.Skip{Reason: webhook.WhyCanceled, At: now})
+			n++
+		}
+		if err := t.writeEnd(&one); err != nil {
+			return 0, err
+		}
+		ended = append(ended, ref)
+	}
+	if len(ended) > 0 {
+		t.change(store.Change{Tenant: tenant, Canceled: ended})
+	}
+	return n, nil
+}
+
+// EraseEventData implements store.Events.
+func (d *DB) EraseEventData(ctx context.Context, tenant, event string, _ time.Time) error {
+	var rest erased
 	err := d.writer.do(ctx, func(t *tx) error {
 		pos, err := d.findEvent(t.conn, tenant, event)
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(err)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			rest, err = t.erase(tenant, pos)
 		}
-		all, err := refsOf(t.conn, pos)
-		if err != nil {
-			return err
-		}
-		var refs []webhook.Ref
-		for _, ref := range all {
-			ended, err := t.cancel(ref, webhook.WhyCanceled, now)
-			if err != nil {
-				return err
-			}
-			if ended {
-				refs = append(refs, ref)
-			}
-		}
-		canceled = len(refs)
-		if canceled > 0 {
-			t.change(store.Change{Tenant: tenant, Canceled: refs})
-		}
-		return nil
+		return err
 	})
-	return canceled, err
-}
-
-// cancel ends a waiting delivery; false when it had ended.
-func (t *tx) cancel(ref webhook.Ref, why webhook.Reason, now time.Time) (bool, error) {
-	return t.end(ref, contract.StatusCanceled, why, now)
-}
-
-// EraseEventData implements store.Events.
-func (d *DB) EraseEventData(ctx context.Context, tenant, event string, _ time.Time) error {
-	return d.writer.do(ctx, func(t *tx) error {
-		pos, err := d.findEvent(t.conn, tenant, event)
-		if errors.Is(err, store.ErrNotFound) {
-			return refuse(err)
-		}
-		if err != nil {
-			return err
-		}
-		return t.erase(tenant, pos)
-	})
-}
-
-// erase deletes an event's payload and tells of it. The bytes are overwritten
-// where they lie: pages that are merely freed would keep them.
-func (t *tx) erase(tenant string, event int64) error {
-	if err := t.exec(`UPDATE event SET data = zeroblob(length(data)), erased = 1 WHERE pos = ?`, event); err != nil {
+	if err != nil {
 		return err
 	}
-	refs, err := refsOf(t.conn, event)
-	if err == nil && len(refs) > 0 {
-		t.change(store.Change{Tenant: tenant, Erased: refs})
+	return d.tellErased(ctx, rest)
+}
+
+// erased is an event whose payload is gone, of which lanes know up to a delivery;
+// after is 0 when they know all.
+type erased struct {
+	tenant string
+	event  int64
+	after  webhook.Ref
+}
+
+// erase deletes an event's payload and tells of the first slice of its deliveries;
+// the caller has tellErased do the rest. The bytes are overwritten where they lie:
+// pages that are merely freed would keep them.
+func (t *tx) erase(tenant string, event int64) (erased, error) {
+	if err := t.exec(`UPDATE event SET data = zeroblob(length(data)), erased = 1 WHERE pos = ?`, event); err != nil {
+		return erased{}, err
 	}
-	return err
+	return t.tellErased(erased{tenant: tenant, event: event})
+}
+
+// tellErased tells of the next slice and returns what is left.
+func (t *tx) tellErased(e erased) (erased, error) {
+	refs, err := refsOf(t.conn, e.event, e.after)
+	if err != nil {
+		return e, err
+	}
+	if len(refs) > 0 {
+		t.change(store.Change{Tenant: e.tenant, Erased: refs})
+	}
+	e.after = 0
+	if len(refs) == eventSlice {
+		e.after = refs[len(refs)-1]
+	}
+	return e, nil
+}
+
+// tellErased tells of what is left of an erased event, a slice at a time, so that
+// no lane sends its payload afterwards. It does not stop with the caller: the
+// payload is gone.
+func (d *DB) tellErased(ctx context.Context, e erased) error {
+	for e.after != 0 {
+		var left erased
+		err := d.writer.do(context.WithoutCancel(ctx), func(t *tx) (err error) {
+			left, err = t.tellErased(e)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		e = left
+	}
+	return nil
 }

@@ -222,31 +222,36 @@ func (d *DB) FinishRun(ctx context.Context, tenant, id string, now time.Time, ev
 // the events' rows go in slices, and at the latest by the janitor.
 func (d *DB) DeleteRun(ctx context.Context, tenant, id string, now time.Time) error {
 	by := webhook.ActorOf(ctx)
+	var rest erased
 	err := d.writer.do(ctx, func(t *tx) error {
+		rest = erased{}
 		r, err := t.presentRun(tenant, id)
 		if err != nil || r.State == webhook.RunDeleted {
 			return err
 		}
-		return t.deleteRun(by, &r, now)
+		rest, err = t.deleteRun(by, &r, now)
+		return err
 	})
-	if err == nil {
-		d.janitor.nudge()
+	if err != nil {
+		return err
 	}
-	return err
+	d.janitor.nudge()
+	return d.tellErased(ctx, rest)
 }
 
 // deleteRun marks a run as deleted and erases the notice of it, so that its
-// waiting deliveries end as event_missing when their turn comes.
-func (t *tx) deleteRun(by webhook.Actor, r *storedRun, now time.Time) error {
+// waiting deliveries end as event_missing when their turn comes. The caller tells
+// the rest of what was erased.
+func (t *tx) deleteRun(by webhook.Actor, r *storedRun, now time.Time) (rest erased, err error) {
 	if err := t.exec(`UPDATE run SET state = ? WHERE num = ?`, runStates.num(webhook.RunDeleted), r.num); err != nil {
-		return err
+		return rest, err
 	}
 	if r.event != 0 {
-		if err := t.erase(r.Tenant, r.event); err != nil {
-			return err
+		if rest, err = t.erase(r.Tenant, r.event); err != nil {
+			return rest, err
 		}
 	}
-	return t.audit(by, webhook.AuditEntry{At: now, Tenant: r.Tenant, Action: "run.deleted", Kind: "run", Target: r.ID})
+	return rest, t.audit(by, webhook.AuditEntry{At: now, Tenant: r.Tenant, Action: "run.deleted", Kind: "run", Target: r.ID})
 }
 
 // DeleteProject implements store.Runs, a slice of runs a commit. Repeating it goes
@@ -257,7 +262,9 @@ func (d *DB) DeleteProject(ctx context.Context, tenant, project string, now time
 	defer d.janitor.nudge()
 	for {
 		n := 0
+		var rest []erased
 		err := d.writer.do(ctx, func(t *tx) error {
+			rest = rest[:0]
 			var runs []storedRun
 			err := t.query(selectRun+` AND r.tenant = (SELECT num FROM tenant WHERE id = ?) AND r.project = ? AND r.state <> ? LIMIT ?`,
 				[]any{tenant, project, runStates.num(webhook.RunDeleted), runSlice}, func(s *sqlite3.Stmt) error {
@@ -268,13 +275,20 @@ func (d *DB) DeleteProject(ctx context.Context, tenant, project string, now time
 				return err
 			}
 			for i := range runs {
-				if err := t.deleteRun(by, &runs[i], now); err != nil {
+				one, err := t.deleteRun(by, &runs[i], now)
+				if err != nil {
 					return err
 				}
+				rest = append(rest, one)
 			}
 			n = len(runs)
 			return nil
 		})
+		for _, one := range rest {
+			if err == nil {
+				err = d.tellErased(ctx, one)
+			}
+		}
 		if err != nil {
 			return deleted, err
 		}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,7 +156,8 @@ func TestContract_S13_DeletedRunsEventsGoAfterARestart(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return x.deleteRun(webhook.Actor{Kind: webhook.ActorEngine}, &stored, testStart())
+		_, err = x.deleteRun(webhook.Actor{Kind: webhook.ActorEngine}, &stored, testStart())
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -217,5 +219,139 @@ func TestStore_ListsReadInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// janitorNow does all there is to do for a store whose janitor does not run.
+func janitorNow(t *testing.T, d *DB) {
+	t.Helper()
+	if rest := d.janitor.tidy(); rest != 0 {
+		t.Fatalf("a job did not finish: %v", rest)
+	}
+}
+
+// Canceling what a mark or a deletion has ended changes nothing of how it ended,
+// and writes it as it was shown.
+func TestEngine_N17_CancelingKeepsWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	d := openIdle(t, Config{Dir: t.TempDir()})
+	a, b := newTestEndpoint(t, d, "a"), newTestEndpoint(t, d, "b")
+	one, two := acceptFor(t, d, a, b), acceptFor(t, d, a, b)
+	at := testStart().Add(time.Hour)
+	markOnly(t, d, a, at)
+	if err := d.DeleteEndpoint(t.Context(), b.Tenant, b.ID, false, at); err != nil {
+		t.Fatal(err)
+	}
+	later := at.Add(time.Hour)
+	for _, w := range one.Fresh {
+		if canceled, err := d.CancelDelivery(t.Context(), w.Tenant, w.DeliveryID, later); err != nil || canceled {
+			t.Errorf("one delivery: %v, %v", canceled, err)
+		}
+	}
+	if n, err := d.CancelEvent(t.Context(), webhook.DefaultTenant, two.ID, later); err != nil || n != 0 {
+		t.Errorf("an event: %d, %v", n, err)
+	}
+	for i, w := range append(one.Fresh, two.Fresh...) {
+		status, why := contract.StatusSkipped, webhook.WhySwitchedOff
+		if i%2 == 1 {
+			status, why = contract.StatusCanceled, webhook.WhyEndpointDeleted
+		}
+		if got, _ := written(t, d, w.Ref); got != status {
+			t.Errorf("the row of %d says %s", i, got)
+		}
+		v, err := d.GetDelivery(t.Context(), w.Tenant, w.DeliveryID)
+		if err != nil || v.Status != status || v.Reason != why || !v.FinishedAt.Equal(at) {
+			t.Errorf("%d is shown as %+v, %v", i, v, err)
+		}
+	}
+	checkWhole(t, d)
+}
+
+// What a mark skipped before its endpoint was deleted is skipped, now and when it
+// is written.
+func TestEngine_N17_AMarkHoldsBeforeADeletion(t *testing.T) {
+	t.Parallel()
+	d := openIdle(t, Config{Dir: t.TempDir()})
+	e := newTestEndpoint(t, d, "a")
+	before := acceptFor(t, d, e).Fresh[0]
+	markOnly(t, d, e, testStart().Add(time.Hour))
+	after := acceptFor(t, d, e).Fresh[0]
+	if err := d.DeleteEndpoint(t.Context(), e.Tenant, e.ID, false, testStart().Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, want := range []struct {
+			work   store.Work
+			status contract.Status
+			why    webhook.Reason
+			at     time.Duration
+		}{{before, contract.StatusSkipped, webhook.WhySwitchedOff, time.Hour}, {after, contract.StatusCanceled, webhook.WhyEndpointDeleted, 2 * time.Hour}} {
+			v, err := d.GetDelivery(t.Context(), e.Tenant, want.work.DeliveryID)
+			if err != nil || v.Status != want.status || v.Reason != want.why || !v.FinishedAt.Equal(testStart().Add(want.at)) {
+				t.Errorf("shown: %v, %+v", err, v)
+			}
+		}
+		if _, err := d.janitor.endDeleted(); err != nil { // also if it comes before the marks are written
+			t.Fatal(err)
+		}
+		janitorNow(t, d)
+	}
+	if status, _ := written(t, d, before.Ref); status != contract.StatusSkipped {
+		t.Errorf("the row says %s", status)
+	}
+}
+
+// While a mark covers a long backlog, what waits beside it is counted without
+// looking at all of it.
+func TestEngine_N17_CountWaitingLooksAtSoMuch(t *testing.T) {
+	t.Parallel()
+	d := openIdle(t, Config{Dir: t.TempDir(), DueNow: testStart})
+	e := newTestEndpoint(t, d, "a")
+	test := newTestEvent("", 0, e)
+	test.Trigger, test.ByPerson = contract.TriggerTest, true
+	queueOne(t, d, test)
+	for range 3 {
+		acceptFor(t, d, slices.Repeat([]*webhook.Endpoint{e}, markedBudget)...)
+	}
+	markOnly(t, d, e, testStart())
+	check := func(what string, want int, at time.Time) {
+		t.Helper()
+		n, oldest, err := d.CountWaiting(t.Context(), e.Tenant, e.ID, 10)
+		if err != nil || n != want || !oldest.Equal(at) {
+			t.Errorf("%s: %d wait since %v, %v; want %d", what, n, oldest, err, want)
+		}
+	}
+	check("only the test", 1, testStart())
+	other := newTestEndpoint(t, d, "b")
+	queueOne(t, d, newTestEvent("", 0, other))
+	err := d.writer.do(t.Context(), func(x *tx) error { // as where a line was cut: nobody is due until the janitor goes on
+		return x.exec(`UPDATE waiting SET due = ? WHERE endpoint = ?`, store.ParkedDue(), int64(other.Key))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, at, err := d.CountWaiting(t.Context(), other.Tenant, other.ID, 10); err != nil || n != 1 || !at.IsZero() {
+		t.Errorf("one in line: %d wait since %v, %v", n, at, err)
+	}
+	for range 4 {
+		acceptFor(t, d, e)
+	}
+	check("what came since", 5, testStart())
+	acceptFor(t, d, slices.Repeat([]*webhook.Endpoint{e}, markedBudget)...)
+	check("no further than asked", 10, testStart())
+
+	n := 0
+	err = d.read(t.Context(), func(c *conn) error {
+		marked, err := d.endpointByID(c, e.Tenant, e.ID)
+		if err != nil {
+			return err
+		}
+		w := waitingCount{now: testStart()}
+		err = w.unmarked(c, marked)
+		n = w.n
+		return err
+	})
+	if err != nil || n != markedBudget+1 {
+		t.Errorf("%v: it looked at %d of what came since", err, n-1)
 	}
 }

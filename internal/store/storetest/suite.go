@@ -66,7 +66,7 @@ func Run(t *testing.T, factory Factory) {
 		tenantCases(), keyCases(), isolationCases(), concurrencyCases(),
 		skipCases(), catchUpCases(), keepCases(),
 		lineCases(), termsCases(), turnCases(),
-		auditCases(), contractCases(), shownCases(), againCases(), runCases(), replayCases(),
+		auditCases(), contractCases(), shownCases(), againCases(), runCases(), replayCases(), waitingCases(),
 	)
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
