@@ -188,7 +188,7 @@ func TestContracts_FollowersCanSign(t *testing.T) {
 	}
 	// Another wording that signs alike is taken, and this one once nobody is in its way.
 	f.send(putYAML("ours", ours("timeout: 15s", "timeout: 20s"))).is(200)
-	f.send(to("POST", "/v1/endpoints/first/rotate-secret", `{"revoke":true}`)).is(200)
+	f.send(to("POST", "/v1/endpoints/first/rotate-secret", `{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","revoke":true}`)).is(200)
 	f.send(putYAML("ours", noKeys)).is(200)
 	// A prefix that the secrets do not have is part of what is decoded.
 	f.send(putYAML("ours", strings.Replace(noKeys, "prefix: whsec_", "prefix: other_", 1))).problem(409, "conflict")

@@ -311,7 +311,7 @@ func TestEndpoints_ContractChangesKeepSecretsThatSign(t *testing.T) {
 	const private = "whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 	f.send(to("PUT", "/v1/endpoints/mine", `{"url":"https://example.com/","events":["*"],"secret":"`+private+`"}`)).is(201)
 	f.send(to("PATCH", "/v1/endpoints/mine", `{"contract":"petify"}`)).problem(422, "invalid_field").faultAt("/contract", "invalid_field")
-	f.send(to("POST", "/v1/endpoints/mine/rotate-secret", `{"revoke":true}`)).is(200)
+	f.send(to("POST", "/v1/endpoints/mine/rotate-secret", `{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","revoke":true}`)).is(200)
 	if got := f.send(to("PATCH", "/v1/endpoints/mine", `{"contract":"petify"}`)).is(200); got.text("contract") != "petify" {
 		t.Errorf("changed to %s", got.raw)
 	}

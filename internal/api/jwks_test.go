@@ -55,7 +55,7 @@ func TestFault_B65_PublicKeysOverlap(t *testing.T) {
 		t.Errorf("after revoking: %v", keys)
 	}
 	// Shared secrets are never there.
-	f.send(to("POST", "/v1/endpoints/mine/rotate-secret", `{"revoke":true}`)).is(200)
+	f.send(to("POST", "/v1/endpoints/mine/rotate-secret", `{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","revoke":true}`)).is(200)
 	if keys = f.keySet(path); len(keys) != 0 {
 		t.Errorf("a shared secret is shown: %v", keys)
 	}
