@@ -159,7 +159,11 @@ func (a *App) test(ctx context.Context, e *webhook.Endpoint, promise *contract.C
 		if ok {
 			result.Status, result.Attempt = promise.Shown(end.Status), end.Attempt
 		}
-	case <-ctx.Done(): // it may still be sent; the caller hears that
+	case <-ctx.Done(): // whoever is told that it did not come must not get it later
+		late := context.WithoutCancel(ctx)
+		if _, err := a.db.CancelDelivery(late, e.Tenant, w.id, a.clock.Wall()); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return result, err
+		}
 	}
 	return result, nil
 }

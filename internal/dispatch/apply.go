@@ -58,6 +58,9 @@ func (d *Dispatcher) update(e *webhook.Endpoint, now time.Time) {
 	if moved || !e.On() || marked {
 		d.withdraw(l) // by the old URL
 	}
+	if moved {
+		d.abandonURL(l)
+	}
 	l.set(e)
 	l.epoch.Add(1)
 	switch {
@@ -95,6 +98,7 @@ func (d *Dispatcher) remove(key webhook.EndpointKey) {
 			d.dropGate(g) // nobody has this key any more
 		}
 	}
+	d.abandonURL(l)
 	delete(d.lanes, key)
 	l.deleted = true
 	l.epoch.Add(1)
@@ -103,6 +107,24 @@ func (d *Dispatcher) remove(key webhook.EndpointKey) {
 		return false
 	})
 	d.setAlarm(&l.alarm, time.Time{})
+}
+
+// abandonURL drops the gate of a lane's URL if no other lane has it.
+func (d *Dispatcher) abandonURL(l *lane) {
+	if len(d.gates) == 0 {
+		return
+	}
+	keys := l.gateKeys()
+	g := d.gates[keys.url]
+	if g == nil {
+		return
+	}
+	for _, other := range d.lanes {
+		if other != l && other.endpoint.Tenant == keys.endpoint.Tenant && other.endpoint.URL == keys.endpoint.URL {
+			return
+		}
+	}
+	d.dropGate(g)
 }
 
 // cancel keeps a delivery that a caller ended from going out.

@@ -207,3 +207,35 @@ func TestEngine_N16_PickedBeforeTheGateClosed(t *testing.T) {
 		r.wantRequests(1)
 	})
 }
+
+// A gate goes with the last lane of its URL, deleted or moved away; else they would
+// grow with every URL that ever failed.
+func TestEngine_N16_AGateGoesWithItsLastLane(t *testing.T) {
+	t.Parallel()
+	bubble(t, Config{}, func(r *rig) {
+		r.recv.set(func(context.Context, Shot) webhook.Outcome { return status(500) })
+		r.endpoint(1, under("signals"), sameURL)
+		r.endpoint(2, under("signals"), sameURL)
+		d := r.start()
+		r.publish(1, 1)
+		time.Sleep(time.Second)
+		closed := func() int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.gates)
+		}
+		if n := closed(); n != 1 {
+			t.Fatalf("%d gates after a failure", n)
+		}
+		moved := *d.lanes[1].endpoint
+		moved.URL = "https://elsewhere.example.com/"
+		d.Apply(store.Change{Tenant: moved.Tenant, Endpoint: &moved})
+		if n := closed(); n != 1 {
+			t.Errorf("%d gates while another lane has the URL", n)
+		}
+		d.Apply(store.Change{Tenant: moved.Tenant, EndpointDeleted: 2})
+		if n := closed(); n != 0 {
+			t.Errorf("%d gates without a lane", n)
+		}
+	})
+}
