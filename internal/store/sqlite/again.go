@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -17,6 +19,7 @@ import (
 // given; one given twice is sent once.
 func (d *DB) SendAgain(ctx context.Context, p store.SendAgainParams) ([]store.SentAgain, error) {
 	var results []store.SentAgain
+	by := webhook.ActorOf(ctx)
 	err := d.writer.doWeighted(ctx, op{rows: 1 + 4*len(p.IDs), forced: true}, func(t *tx) error {
 		ids := p.IDs
 		if p.Event != "" {
@@ -34,7 +37,10 @@ func (d *DB) SendAgain(ctx context.Context, p store.SendAgainParams) ([]store.Se
 		if err != nil || refused {
 			return err
 		}
-		return t.sendPlans(plans, ids, results, p.Now, p.Ready)
+		if err := t.sendPlans(plans, ids, results, p.Now, p.Ready); err != nil {
+			return err
+		}
+		return t.auditSent(by, plans, p.Now)
 	})
 	if err != nil {
 		return nil, err
@@ -133,6 +139,22 @@ func (t *tx) sendPlans(plans map[string]plan, ids []string, results []store.Sent
 		results[i].ID = sent[id]
 	}
 	t.handOverAll(work)
+	return nil
+}
+
+// auditSent notes who sent which deliveries again.
+func (t *tx) auditSent(by webhook.Actor, plans map[string]plan, now time.Time) error {
+	for _, id := range slices.Sorted(maps.Keys(plans)) {
+		p := plans[id]
+		after, err := told(map[string]any{"trigger": p.again.Terms.Trigger, "new": p.again.New})
+		if err != nil {
+			return err
+		}
+		e := webhook.AuditEntry{At: now, Tenant: p.Tenant, Action: "delivery.sent_again", Kind: "delivery", Target: id, After: after}
+		if err := t.audit(by, e); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -201,6 +201,7 @@ func (d *DB) eventOfRun(c *conn, tenant, id string) (int64, error) {
 
 // CancelDelivery implements store.Deliveries.
 func (d *DB) CancelDelivery(ctx context.Context, tenant, id string, now time.Time) (canceled bool, err error) {
+	by := webhook.ActorOf(ctx)
 	err = d.writer.do(ctx, func(t *tx) error {
 		pos, err := d.findDelivery(t.conn, tenant, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -210,8 +211,10 @@ func (d *DB) CancelDelivery(ctx context.Context, tenant, id string, now time.Tim
 			return err
 		}
 		n, err := t.cancel(tenant, []webhook.Ref{webhook.Ref(pos)}, now)
-		canceled = n > 0
-		return err
+		if canceled = n > 0; err != nil || !canceled {
+			return err
+		}
+		return t.audit(by, webhook.AuditEntry{At: now, Tenant: tenant, Action: "delivery.canceled", Kind: "delivery", Target: id})
 	})
 	return canceled, err
 }

@@ -340,7 +340,9 @@ func ofEvent(c *conn, event int64) (sql string, args []any, err error) {
 
 // CancelEvent implements store.Events, a slice of its deliveries a commit.
 func (d *DB) CancelEvent(ctx context.Context, tenant, event string, now time.Time) (canceled int, err error) {
+	by := webhook.ActorOf(ctx)
 	for after, more := webhook.Ref(0), true; more; {
+		begins := after == 0
 		n, last := 0, webhook.Ref(0)
 		err := d.writer.do(ctx, func(t *tx) error {
 			pos, err := d.findEvent(t.conn, tenant, event)
@@ -357,8 +359,10 @@ func (d *DB) CancelEvent(ctx context.Context, tenant, event string, now time.Tim
 			if more = len(refs) == eventSlice; more {
 				last = refs[len(refs)-1]
 			}
-			n, err = t.cancel(tenant, refs, now)
-			return err
+			if n, err = t.cancel(tenant, refs, now); err != nil || !begins {
+				return err
+			}
+			return t.audit(by, webhook.AuditEntry{At: now, Tenant: tenant, Action: "event.canceled", Kind: "event", Target: event})
 		})
 		if err != nil {
 			return canceled, err
@@ -400,17 +404,21 @@ func (t *tx) cancel(tenant string, refs []webhook.Ref, now time.Time) (n int, er
 }
 
 // EraseEventData implements store.Events.
-func (d *DB) EraseEventData(ctx context.Context, tenant, event string, _ time.Time) error {
+func (d *DB) EraseEventData(ctx context.Context, tenant, event string, now time.Time) error {
 	var rest erased
+	by := webhook.ActorOf(ctx)
 	err := d.writer.do(ctx, func(t *tx) error {
 		pos, err := d.findEvent(t.conn, tenant, event)
 		if errors.Is(err, store.ErrNotFound) {
 			return refuse(err)
 		}
-		if err == nil {
-			rest, err = t.erase(tenant, pos)
+		if err != nil {
+			return err
 		}
-		return err
+		if rest, err = t.erase(tenant, pos); err != nil {
+			return err
+		}
+		return t.audit(by, webhook.AuditEntry{At: now, Tenant: tenant, Action: "event.erased", Kind: "event", Target: event})
 	})
 	if err != nil {
 		return err

@@ -77,10 +77,14 @@ func (t *tx) insertFurther(n further) (store.Work, error) {
 	return w, err
 }
 
-// replace notes which delivery took the place of which.
+// replace notes which delivery took the place of which; with mark the old row's
+// status says so, too.
 func (t *tx) replace(old webhook.Ref, by int64, mark bool) error {
-	if err := t.exec(`UPDATE delivery SET replaces = ? WHERE pos = ?`, int64(old), by); err != nil || !mark {
+	if err := t.exec(`UPDATE delivery SET replaces = ? WHERE pos = ?`, int64(old), by); err != nil {
 		return err
+	}
+	if !mark {
+		return t.exec(`UPDATE delivery SET replaced_by = ? WHERE pos = ?`, by, int64(old))
 	}
 	return t.exec(`UPDATE delivery SET replaced_by = ?, status = ? WHERE pos = ?`, by, statuses.num(contract.StatusRedelivered), int64(old))
 }

@@ -130,7 +130,7 @@ func newestOfAnEvent(f *fixture) {
 		f.Fatalf("the new one is %+v", d)
 	}
 	old := f.delivery(work[0])
-	if old.Status != contract.StatusDelivered || old.ReplacedBy != "" {
+	if old.Status != contract.StatusDelivered || old.ReplacedBy != d.ID {
 		f.Fatalf("the old one is %+v", old)
 	}
 	// While the newest waits, the newest that has ended is meant.
