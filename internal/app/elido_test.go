@@ -233,3 +233,32 @@ func TestElido_E11_ReplayAndTestByTheSeedsPaths(t *testing.T) {
 		}
 	})
 }
+
+// A second replay takes nothing of what the first one sent.
+func TestFault_B91_AnotherReplayTakesNothingTwice(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, v *virtual) {
+		v.elidoTenant()
+		v.net.on("/", answers(500))
+		e, _ := v.subscribe("/", "click")
+		const events = 2 // not enough failures in a row for a pause
+		for i := range events {
+			v.publish("click", strconv.Itoa(i))
+		}
+		v.pass(elidoWhole)
+		if n := v.counts("endpoint=" + e); n["failed"] != events {
+			t.Fatalf("before: %v", n)
+		}
+		v.net.on("/", answers(200))
+		before := len(v.net.at("/"))
+		for range 2 {
+			v.do(202, "POST", "/v1/endpoints/"+e+"/replay", `{"selection":{"status":["failed"]}}`)
+			v.pass(time.Hour)
+		}
+		if n := len(v.net.at("/")) - before; n != events {
+			t.Errorf("%d requests by two replays of %d", n, events)
+		}
+		if preview := v.do(200, "POST", "/v1/endpoints/"+e+"/replay", `{"selection":{"status":["failed"]},"dry_run":true}`); preview.number("count") != 0 {
+			t.Errorf("a preview afterwards: %v", preview)
+		}
+	})
+}

@@ -21,7 +21,10 @@ const (
 // Which events a replay takes.
 const (
 	EventsAttempted = "attempted" // those the endpoint has deliveries of
-	EventsMissing   = "missing"   // those it would match now and has none of
+	// EventsMissing are those it would match now and has none of. An event that is as
+	// old as the shortest time for which any contract keeps history is never one of
+	// them: its delivery may have been removed after it had arrived.
+	EventsMissing = "missing"
 )
 
 // Selection says what a replay takes. Empty fields do not narrow.

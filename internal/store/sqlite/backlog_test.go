@@ -255,7 +255,7 @@ func TestEngine_N17_CatchingUpGoesOnFromItsCursor(t *testing.T) {
 		return at
 	}
 	j := newJanitor(d)
-	if _, err := j.catchUpOne(catchingUp{endpoint: e.Key, at: 7, upto: 2510, dead: true, contract: e.Contract}); err != nil || cursor() != 0 {
+	if _, err := j.catchUpOne(catchingUp{endpoint: e.Key, at: 7, upto: 2510, dead: 2510, contract: e.Contract}); err != nil || cursor() != 0 {
 		t.Fatalf("an old slice moved the cursor to %d (%v)", cursor(), err)
 	}
 	if more, err := j.catchUp(); err != nil || !more || cursor() != janitorLook {

@@ -14,14 +14,15 @@ import (
 type catchingUp struct {
 	endpoint webhook.EndpointKey
 	at, upto int64
-	dead     bool // dead deliveries are redelivered too
+	// dead deliveries up to that position are redelivered too; 0 for none.
+	dead     int64
 	contract string
 }
 
 const selectCatchingUp = `SELECT num, catch_up_at, catch_up_to, catch_up_dead, contract FROM endpoint WHERE catch_up_at IS NOT NULL AND deleted_at IS NULL`
 
 func scanCatchingUp(s *sqlite3.Stmt) catchingUp {
-	return catchingUp{endpoint: webhook.EndpointKey(s.ColumnInt64(0)), at: s.ColumnInt64(1), upto: s.ColumnInt64(2), dead: colBool(s, 3), contract: s.ColumnText(4)}
+	return catchingUp{endpoint: webhook.EndpointKey(s.ColumnInt64(0)), at: s.ColumnInt64(1), upto: s.ColumnInt64(2), dead: s.ColumnInt64(3), contract: s.ColumnText(4)}
 }
 
 // Weights of what catching up does to a row, in parts of a janitor's slice.
@@ -48,7 +49,7 @@ func (j *janitor) catchUp() (more bool, err error) {
 }
 
 func (j *janitor) catchUpOne(u catchingUp) (more bool, err error) {
-	if u.dead && j.db.cfg.Contract(u.contract, "") == nil {
+	if u.dead > 0 && j.db.cfg.Contract(u.contract, "") == nil {
 		return false, errLater // stored contracts are loaded after the start
 	}
 	var rows []int64
@@ -59,7 +60,7 @@ func (j *janitor) catchUpOne(u catchingUp) (more bool, err error) {
 			return err
 		}
 		from, upto := u.at, u.upto
-		if from == 0 && !u.dead {
+		if from == 0 && u.dead == 0 {
 			first, err := firstWaiting(c, u.endpoint)
 			if err != nil {
 				return err
@@ -68,20 +69,33 @@ func (j *janitor) catchUpOne(u catchingUp) (more bool, err error) {
 				upto = 0 // nothing waits
 			}
 		}
-		rows, at, more, err = pass(c, u.endpoint, from, upto, func(r passed) int { return u.weigh(j.db, marks, r) })
+		rows, at, more, err = pass(c, u.endpoint, u.jump(marks, from), upto, func(r passed) int { return u.weigh(j.db, marks, r) })
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
 	err = j.write(func(t *tx) error {
-		still, err := t.one(selectCatchingUp+` AND num = ? AND catch_up_at = ?`, []any{int64(u.endpoint), u.at}, func(*sqlite3.Stmt) {})
-		if err != nil || !still {
+		var present catchingUp
+		_, err := t.one(selectCatchingUp+` AND num = ?`, []any{int64(u.endpoint)}, func(s *sqlite3.Stmt) { present = scanCatchingUp(s) })
+		present.contract = u.contract // the endpoint says it
+		if err != nil || present != u {
 			return err // it went off, or began anew
 		}
 		return t.catchUp(u, rows, at, !more)
 	})
 	return more, err
+}
+
+// jump passes over the positions that marks cover: beside what they end there is
+// only what a person sent again since, which has its place.
+func (u *catchingUp) jump(marks []webhook.Skip, from int64) int64 {
+	for _, m := range marks {
+		if from >= u.dead && int64(m.First) <= from+1 {
+			from = max(from, int64(m.Before)-1)
+		}
+	}
+	return from
 }
 
 // weigh tells what a delivery means to catching up; 0 for nothing. Left alone are
@@ -92,7 +106,7 @@ func (u *catchingUp) weigh(d *DB, marks []webhook.Skip, r passed) int {
 		return 0
 	}
 	if r.status.Final() {
-		if u.dead && r.status == contract.StatusDead {
+		if r.pos <= u.dead && r.status == contract.StatusDead {
 			return weighsRedeliver
 		}
 		return 0
@@ -133,7 +147,7 @@ func (t *tx) catchUp(u catchingUp, rows []int64, at int64, last bool) error {
 	if !last {
 		return t.exec(`UPDATE endpoint SET catch_up_at = ? WHERE num = ?`, at, int64(u.endpoint))
 	}
-	if err := t.exec(`UPDATE endpoint SET catch_up_at = NULL WHERE num = ?`, int64(u.endpoint)); err != nil {
+	if err := t.exec(`UPDATE endpoint SET catch_up_at = NULL, catch_up_dead = 0 WHERE num = ?`, int64(u.endpoint)); err != nil {
 		return err
 	}
 	return t.tell(u.endpoint)

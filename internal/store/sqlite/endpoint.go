@@ -22,11 +22,12 @@ const endpointColumns = `n.num, n.id, t.id, n.url, n.events, n.contract, n.state
 
 const selectEndpoint = `SELECT ` + endpointColumns + ` FROM endpoint n JOIN tenant t ON t.num = n.tenant WHERE n.deleted_at IS NULL`
 
-// endpointWidth is the number of endpointColumns. selectEndpointWarned has a column
-// more: whether the owner of what an endpoint that is off holds was warned.
+// endpointWidth is the number of endpointColumns. selectEndpointWarned has two columns
+// more: whether the owner of what an endpoint that is off holds was warned, and since
+// when it has been off.
 const (
 	endpointWidth        = 24
-	selectEndpointWarned = `SELECT ` + endpointColumns + `, n.warned_at IS NOT NULL FROM endpoint n JOIN tenant t ON t.num = n.tenant
+	selectEndpointWarned = `SELECT ` + endpointColumns + `, n.warned_at IS NOT NULL, n.off_since FROM endpoint n JOIN tenant t ON t.num = n.tenant
 		WHERE n.deleted_at IS NULL AND n.state <> ?`
 )
 
@@ -168,7 +169,7 @@ func (t *tx) create(e *webhook.Endpoint, by webhook.Actor) error {
 		}
 	}
 	if !e.On() {
-		if err := t.goOff(e); err != nil {
+		if err := t.goOff(e, e.StateSince); err != nil {
 			return err
 		}
 	}
@@ -278,6 +279,11 @@ func (d *DB) DeleteEndpoint(ctx context.Context, tenant, id string, purge bool, 
 		}
 		if err := t.exec(`DELETE FROM endpoint_secret WHERE endpoint = ?`, int64(e.Key)); err != nil {
 			return err
+		}
+		for _, scope := range []webhook.GateScope{webhook.GateURL, webhook.GateEndpoint} {
+			if err := t.leaveGate(e, scope); err != nil {
+				return err
+			}
 		}
 		delete(t.health, e.Key)
 		delete(t.sick, e.Key)

@@ -29,11 +29,35 @@ func (d *DB) ListGates(ctx context.Context) (gates []store.Gate, err error) {
 	return gates, err
 }
 
-// moveGate closes or opens a gate (N16).
+// moveGate closes or opens a gate (N16). It closes none of a URL that its probe's
+// endpoint has left while the request was under way: nobody would open that one.
 func (t *tx) moveGate(m *store.GateMove) error {
 	if m.Until.IsZero() {
 		return t.exec(`DELETE FROM gate WHERE key = ?`, m.Key[:])
 	}
+	left, err := t.one(`SELECT 1 FROM delivery d JOIN endpoint n ON n.num = d.endpoint
+		WHERE d.pos = ? AND (n.deleted_at IS NOT NULL OR ? NOT IN (n.url_gate, n.own_gate))`, []any{int64(m.Probe), m.Key[:]}, func(*sqlite3.Stmt) {})
+	if err != nil || left {
+		return err
+	}
 	return t.exec(`INSERT INTO gate (key, until, probe) VALUES (?,?,?)
 		ON CONFLICT (key) DO UPDATE SET until = excluded.until, probe = excluded.probe`, m.Key[:], m.Until, int64(m.Probe))
+}
+
+// leaveGate removes the gate of a scope that an endpoint leaves, unless others of
+// its tenant are in it. e is the endpoint as it was.
+func (t *tx) leaveGate(e *webhook.Endpoint, scope webhook.GateScope) error {
+	key := e.GateKey(scope)
+	closed, err := t.one(`SELECT 1 FROM gate WHERE key = ?`, []any{key[:]}, func(*sqlite3.Stmt) {})
+	if err != nil || !closed {
+		return err
+	}
+	if scope == webhook.GateURL {
+		shared, err := t.one(`SELECT 1 FROM endpoint WHERE tenant = (SELECT num FROM tenant WHERE id = ?) AND deleted_at IS NULL AND url = ? AND num <> ? LIMIT 1`,
+			[]any{e.Tenant, e.URL, int64(e.Key)}, func(*sqlite3.Stmt) {})
+		if err != nil || shared {
+			return err
+		}
+	}
+	return t.exec(`DELETE FROM gate WHERE key = ?`, key[:])
 }

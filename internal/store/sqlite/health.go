@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -82,11 +83,11 @@ func (t *tx) turn(p *store.RecordParams, turn contract.Turn, renewed bool) error
 		}
 	}
 	u := store.EndpointUpdate{Action: eventType, Why: string(why)}
-	if p.Contract != nil {
-		if slices.Contains(p.Contract.TellOwner, became) {
+	if rules := t.offRules(p, e); rules != nil {
+		if slices.Contains(rules.TellOwner, became) {
 			u.TellOwner = became
 		}
-		if !e.On() && p.Contract.SkipsWaiting() {
+		if !e.On() && rules.SkipsWaiting() {
 			u.Skip, t.tidy = webhook.WhySwitchedOff, true
 		}
 	}
@@ -94,6 +95,13 @@ func (t *tx) turn(p *store.RecordParams, turn contract.Turn, renewed bool) error
 		return err
 	}
 	return t.transition(e, u, webhook.Actor{Kind: webhook.ActorEngine}, p.Now)
+}
+
+// offRules are the contract that says what going off means for an endpoint: its
+// present one, as where a person switches it off. A try is judged by the promise of
+// its delivery; that one's rules hold here only where the present is unknown.
+func (t *tx) offRules(p *store.RecordParams, e *webhook.Endpoint) *contract.Contract {
+	return cmp.Or(t.db.cfg.Contract(e.Contract, ""), p.Contract)
 }
 
 // raised prepares the operational event about what an endpoint has become (N19).

@@ -291,6 +291,7 @@ func (d *DB) retainRecords(ctx context.Context, now time.Time) (removed int, err
 type offEndpoint struct {
 	*webhook.Endpoint
 	warned bool
+	since  time.Time // it went off, whatever kind of off it has become since
 }
 
 // SkipHeld implements store.Keeper: what an endpoint that has been off for that
@@ -300,7 +301,7 @@ func (d *DB) SkipHeld(ctx context.Context, now time.Time) error {
 	err := d.read(ctx, func(c *conn) error {
 		return c.query(selectEndpointWarned, []any{endpointStates.num(webhook.EndpointActive)}, func(s *sqlite3.Stmt) error {
 			e, err := d.scanEndpoint(s)
-			off = append(off, offEndpoint{e, colBool(s, endpointWidth)})
+			off = append(off, offEndpoint{e, colBool(s, endpointWidth), colTime(s, endpointWidth+1)})
 			return err
 		})
 	})
@@ -323,7 +324,7 @@ func (d *DB) SkipHeld(ctx context.Context, now time.Time) error {
 // told a day before that happens for the first time.
 func (d *DB) skipHeld(ctx context.Context, e offEndpoint, now time.Time, keep time.Duration) error {
 	over, soon := now.Add(-keep), now.Add(warnBefore-keep)
-	if e.StateSince.After(soon) || e.warned && e.StateSince.After(over) {
+	if e.since.After(soon) || e.warned && e.since.After(over) {
 		return nil
 	}
 	var end int64
@@ -334,7 +335,7 @@ func (d *DB) skipHeld(ctx context.Context, e offEndpoint, now time.Time, keep ti
 				return err
 			}
 		}
-		if e.StateSince.After(over) {
+		if e.since.After(over) {
 			return nil
 		}
 		held, err := holdsBefore(c, e.Key, over)
@@ -354,8 +355,9 @@ func (d *DB) skipHeld(ctx context.Context, e offEndpoint, now time.Time, keep ti
 		if err != nil {
 			return err
 		}
-		if present.On() || !present.StateSince.Equal(e.StateSince) {
-			return nil // it changed meanwhile
+		still, err := t.one(`SELECT 1 FROM endpoint WHERE num = ? AND off_since = ?`, []any{int64(e.Key), e.since}, func(*sqlite3.Stmt) {})
+		if err != nil || !still {
+			return err // it was switched on meanwhile
 		}
 		if warn {
 			if err := t.warn(present, now); err != nil {

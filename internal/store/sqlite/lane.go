@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -43,9 +44,16 @@ const workMore = 23
 // store.IsSeat.
 const lastSeat = 100_000_000_000 - 1
 
-// markedBudget is how many waiting deliveries one window examines at most while
-// marks of the endpoint are not written into rows.
-const markedBudget = 5000
+// While marks of an endpoint are not written into rows, a window examines no more
+// than markedBudget waiting deliveries from the head of the lane, and then passes
+// over no more than beyondBudget entries of the lane's order, without looking at
+// their deliveries. dueSlack is how long before its commit a due time may have been
+// told.
+const (
+	markedBudget = 5000
+	beyondBudget = 50_000
+	dueSlack     = 10 * time.Second
+)
 
 // ReadWindow implements store.Lanes.
 func (d *DB) ReadWindow(ctx context.Context, p store.WindowParams) (store.Window, error) {
@@ -100,24 +108,31 @@ func (d *DB) head(c *conn, p store.WindowParams, until int64) (work []store.Work
 
 // unmarked reads the head of a lane without what its endpoint's marks skip (N17).
 // all is false when more may be due: the janitor is about to write the marks into
-// their rows, until when one read passes over no more than markedBudget of them.
+// their rows. Where they cover more than one read examines, what was queued after
+// the marks is looked for behind them, so that it need not wait for the janitor.
 func (d *DB) unmarked(c *conn, p store.WindowParams, until int64) (work []store.Work, all bool, err error) {
 	e := webhook.Endpoint{}
 	if e.Skips, err = readSkips(c, p.Endpoint); err != nil {
 		return nil, false, err
 	}
 	var found []webhook.Ref
-	examined := 0
-	err = c.query(`SELECT w.pos, coalesce(d.seat, d.pos), d.trigger FROM waiting w JOIN delivery d ON d.pos = w.pos
+	examined, last := 0, place{}
+	err = c.query(`SELECT w.due, w.pos, coalesce(d.seat, d.pos), d.trigger FROM waiting w JOIN delivery d ON d.pos = w.pos
 		WHERE w.endpoint = ? AND w.due <= ? ORDER BY w.due, w.pos LIMIT ?`, []any{int64(p.Endpoint), until, markedBudget},
 		func(s *sqlite3.Stmt) error {
 			examined++
-			_, skipped := e.Skipped(webhook.Ref(s.ColumnInt64(1)))
-			if (!skipped || triggers.word(s.ColumnInt64(2)) == contract.TriggerTest) && len(found) < p.Limit {
-				found = append(found, webhook.Ref(s.ColumnInt64(0)))
+			last = place{s.ColumnInt64(0), s.ColumnInt64(1)}
+			_, skipped := e.Skipped(webhook.Ref(s.ColumnInt64(2)))
+			if (!skipped || triggers.word(s.ColumnInt64(3)) == contract.TriggerTest) && len(found) < p.Limit {
+				found = append(found, webhook.Ref(last.pos))
 			}
 			return nil
 		})
+	if err == nil && examined == markedBudget && len(found) < p.Limit {
+		var fresh []webhook.Ref
+		fresh, err = beyond(c, p.Endpoint, last, until, p.Limit-len(found))
+		found = append(found, fresh...)
+	}
 	for _, ref := range found {
 		if err != nil {
 			break
@@ -128,6 +143,30 @@ func (d *DB) unmarked(c *conn, p store.WindowParams, until int64) (work []store.
 		}
 	}
 	return work, examined < markedBudget && len(found) < p.Limit, err
+}
+
+// place is one in the order of a lane.
+type place struct{ due, pos int64 }
+
+// beyond finds what was queued after an endpoint's last mark, behind a place in its
+// lane. It begins where due times of the mark's time lie, and knows by the position
+// alone that no mark covers a delivery: it was accepted later.
+func beyond(c *conn, key webhook.EndpointKey, after place, until int64, limit int) (found []webhook.Ref, err error) {
+	before, due := int64(0), int64(0)
+	_, err = c.one(`SELECT before, due FROM skip WHERE endpoint = ? ORDER BY before DESC LIMIT 1`, []any{int64(key)},
+		func(s *sqlite3.Stmt) { before, due = s.ColumnInt64(0), s.ColumnInt64(1) })
+	if err != nil {
+		return nil, err
+	}
+	if from := due - dueSlack.Milliseconds(); from > after.due {
+		after = place{due: from}
+	}
+	err = c.query(`SELECT pos FROM (SELECT due, pos FROM waiting WHERE endpoint = ? AND (due, pos) > (?, ?) AND due <= ? ORDER BY due, pos LIMIT ?)
+		WHERE pos >= ? ORDER BY due, pos LIMIT ?`, []any{int64(key), after.due, after.pos, until, beyondBudget, before, limit}, func(s *sqlite3.Stmt) error {
+		found = append(found, webhook.Ref(s.ColumnInt64(0)))
+		return nil
+	})
+	return found, err
 }
 
 // loadPayloads reads payloads along as far as the window's bounds allow.

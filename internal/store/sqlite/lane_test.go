@@ -122,7 +122,7 @@ func TestEngine_N17_WindowWhileCatchingUp(t *testing.T) {
 // and while it does not all fit into one look the window is not complete.
 func TestEngine_N17_MarkedOnesComeInNoWindow(t *testing.T) {
 	t.Parallel()
-	d := openIdle(t, Config{Dir: t.TempDir()})
+	d := openIdle(t, Config{Dir: t.TempDir(), DueNow: testStart})
 	e := newTestEndpoint(t, d, "a")
 	bulk := func(n int) {
 		t.Helper()
@@ -161,9 +161,64 @@ func TestEngine_N17_MarkedOnesComeInNoWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queueOne(t, d, newTestEvent("", 0, e))
-	if w = window(t, d, e, testStart(), 10); w.Complete || !slices.Equal(positions(w), []webhook.Ref{passes}) {
+	first = queueOne(t, d, newTestEvent("", 0, e))
+	second := queueOne(t, d, newTestEvent("", 0, e))
+	later := newTestEvent("", 0, e)
+	later.DeliverAt = testStart().Add(time.Hour)
+	queueOne(t, d, later)
+	if w = window(t, d, e, testStart(), 10); w.Complete || !slices.Equal(positions(w), []webhook.Ref{passes, first, second}) {
 		t.Errorf("with more than one look takes: %v, complete %v", positions(w), w.Complete)
+	}
+	if w = window(t, d, e, testStart(), 2); w.Complete || !slices.Equal(positions(w), []webhook.Ref{passes, first}) {
+		t.Errorf("a narrow window: %v, complete %v", positions(w), w.Complete)
+	}
+}
+
+// What is queued after a long backlog was skipped does not wait until the janitor
+// has written the backlog's rows: neither for the window, nor for catching up.
+func TestEngine_N17_FreshOnesDoNotWaitBehindWhatIsSkipped(t *testing.T) {
+	t.Parallel()
+	const covered = 200_000
+	now := testStart().Add(time.Hour)
+	d := openIdle(t, Config{Dir: t.TempDir(), DueNow: func() time.Time { return now }})
+	e := newTestEndpoint(t, d, "a")
+	backlog(t, d, e, covered, testStart(), false)
+	set := func(state webhook.EndpointState, u store.EndpointUpdate) {
+		t.Helper()
+		_, err := d.UpdateEndpoint(t.Context(), e.Tenant, e.ID, now, func(e *webhook.Endpoint) (store.EndpointUpdate, error) {
+			e.State = state
+			return u, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(webhook.EndpointPaused, store.EndpointUpdate{Skip: webhook.WhySwitchedOff})
+	event := newTestEvent("", 0, e)
+	event.Now, event.Ready = now, now.Add(-time.Second) // told before the mark's commit
+	fresh := queueOne(t, d, event)
+	set(webhook.EndpointActive, store.EndpointUpdate{CatchUp: true})
+	if w := window(t, d, e, now, 10); w.Complete || !w.CatchingUp || len(w.Work) != 0 {
+		t.Errorf("while it catches up: %v", positions(w))
+	}
+	begun := time.Now()
+	for range 2 { // one slice passes over what is covered, and one may end it
+		if _, err := d.janitor.catchUp(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := window(t, d, e, now, 10); w.CatchingUp || !slices.Equal(positions(w), []webhook.Ref{fresh}) {
+		t.Errorf("after it has caught up: %v, catching up %v", positions(w), w.CatchingUp)
+	}
+	later := queueOne(t, d, event)
+	w := window(t, d, e, now, 10)
+	took := time.Since(begun)
+	if w.Complete || !slices.Equal(positions(w), []webhook.Ref{fresh, later}) {
+		t.Errorf("window is %v, complete %v", positions(w), w.Complete)
+	}
+	t.Logf("catching up and two windows behind %d skipped ones took %v", covered, took)
+	if took > 5*time.Second { // some ten milliseconds where nothing else runs
+		t.Errorf("it took %v", took)
 	}
 }
 

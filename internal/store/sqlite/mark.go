@@ -32,8 +32,8 @@ func readSkips(c *conn, key webhook.EndpointKey) (skips []webhook.Skip, err erro
 // mark puts a mark on an endpoint (N17). It is true from the commit on; the
 // janitor writes it into rows.
 func (t *tx) mark(e *webhook.Endpoint, m webhook.Skip) (err error) {
-	err = t.exec(`INSERT OR IGNORE INTO skip (endpoint, first, before, reason, at) VALUES (?,?,?,?,?)`,
-		int64(e.Key), int64(m.First), int64(m.Before), reasons.num(m.Reason), m.At)
+	err = t.exec(`INSERT OR IGNORE INTO skip (endpoint, first, before, reason, at, due) VALUES (?,?,?,?,?,?)`,
+		int64(e.Key), int64(m.First), int64(m.Before), reasons.num(m.Reason), m.At, t.db.cfg.DueNow())
 	if err != nil {
 		return err
 	}

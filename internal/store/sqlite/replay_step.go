@@ -173,9 +173,10 @@ func (t *tx) replayOne(p *store.StepParams, v *view, r *storedReplay, e *webhook
 }
 
 // replayable tells whether a replay may take a delivery at all, and whether its
-// selection does. Never: tests, what has not ended, what was replaced.
+// selection does. Never: tests, what has not ended, what was replaced: the delivery
+// that took its place stands for it (B91).
 func replayable(one *shown, s *webhook.Selection) bool {
-	if one.Trigger == contract.TriggerTest || !one.Status.Final() || one.Status == contract.StatusRedelivered {
+	if one.Trigger == contract.TriggerTest || !one.Status.Final() || one.ReplacedBy != "" {
 		return false
 	}
 	switch {
@@ -332,13 +333,24 @@ func deliveriesAt(c *conn, events []int64, r *storedReplay) (all []int64, err er
 	return all, nil
 }
 
+// missingSlack is how much younger a missing event must be than a delivery that may
+// have been removed: retention may run between a look and its commit, and stamps may
+// fall behind the order of positions.
+const missingSlack = time.Minute
+
 // chooseMissing goes through the tenant's events by position and leaves out those
-// that have a delivery at the endpoint. Never: tests, what is erased or expired.
+// that have a delivery at the endpoint. Never: tests, what is erased or expired,
+// what is so old that its delivery may have been removed.
 func (d *DB) chooseMissing(c *conn, p *store.StepParams, r *storedReplay, e *webhook.Endpoint, events []int64, found *choice, most, limit int) error {
 	tenant := int64(0)
 	if _, err := c.one(`SELECT tenant FROM endpoint WHERE num = ?`, []any{int64(e.Key)}, func(s *sqlite3.Stmt) { tenant = s.ColumnInt64(0) }); err != nil {
 		return err
 	}
+	k, err := d.keeping(c)
+	if err != nil {
+		return err
+	}
+	known := p.Now.Add(missingSlack - k.shortest)
 	span := walk{span: store.Span{Since: r.Selection.Since, Until: r.Selection.Until}}
 	seen, bytes := 0, 0
 	look := func(pos, owner int64, kind string, accepted, expires time.Time) error {
@@ -347,7 +359,7 @@ func (d *DB) chooseMissing(c *conn, p *store.StepParams, r *storedReplay, e *web
 		}
 		seen++
 		found.at = pos
-		if owner != tenant || !chosen(r.Selection.Types, kind) || !span.within(accepted) || !expires.IsZero() && !expires.After(p.Now) {
+		if owner != tenant || accepted.Before(known) || !chosen(r.Selection.Types, kind) || !span.within(accepted) || !expires.IsZero() && !expires.After(p.Now) {
 			return nil
 		}
 		if had, err := hasDelivery(c, pos, r.endpoint); had || err != nil {

@@ -53,20 +53,28 @@ func trailFields(e *webhook.Endpoint) []trailField {
 	for _, s := range e.Secrets {
 		secrets = append(secrets, s.ID)
 	}
+	// None and empty are the same for a caller.
+	metadata, events := e.Metadata, e.Events
+	if len(metadata) == 0 {
+		metadata = map[string]string{}
+	}
+	if len(events) == 0 {
+		events = []string{}
+	}
 	plain := func(name string, v any) trailField { return trailField{name, v, v} }
 	var degraded *time.Time
 	if !e.Health.DegradedUntil.IsZero() {
 		degraded = &e.Health.DegradedUntil
 	}
 	fields := []trailField{
-		{"url_host", host, e.URL}, plain("events", e.Events), plain("contract", e.Contract), plain("state", e.State),
-		plain("state_reason", e.StateReason), plain("description", e.Description), plain("metadata", e.Metadata), {"headers", names, values},
+		{"url_host", host, e.URL}, plain("events", events), plain("contract", e.Contract), plain("state", e.State),
+		plain("state_reason", e.StateReason), plain("description", e.Description), plain("metadata", metadata), {"headers", names, values},
 		plain("max_in_flight", e.MaxInFlight), plain("filter", e.Filter), plain("secrets", secrets), plain("degraded_until", degraded),
 	}
 	if e.Ordering == nil {
 		return append(fields, plain("ordering", nil))
 	}
-	return append(fields, plain("ordering", e.Ordering.From))
+	return append(fields, plain("ordering", append([]string{}, e.Ordering.From...)))
 }
 
 // changedFields are JSON objects of the fields that differ; nil for no endpoint.

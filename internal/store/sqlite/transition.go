@@ -28,16 +28,22 @@ func (t *tx) transition(e *webhook.Endpoint, u store.EndpointUpdate, by webhook.
 			return err
 		}
 	}
+	owed := false
 	switch {
 	case before.On() && !e.On():
-		err = t.goOff(e)
+		err = t.goOff(e, now)
 	case !before.On() && e.On():
-		err = t.exec(`UPDATE endpoint SET off_at = NULL, warned_at = NULL WHERE num = ?`, int64(e.Key))
+		owed, err = t.goOn(e)
 	}
 	if err != nil {
 		return err
 	}
-	if u.CatchUp || u.Redeliver {
+	if before.URL != e.URL {
+		if err := t.leaveGate(before, webhook.GateURL); err != nil {
+			return err
+		}
+	}
+	if u.CatchUp || u.Redeliver || owed {
 		if err := t.beginCatchUp(e, u.Redeliver); err != nil {
 			return err
 		}
@@ -56,15 +62,25 @@ func (t *tx) transition(e *webhook.Endpoint, u store.EndpointUpdate, by webhook.
 	return t.emit(u.Emit)
 }
 
-// goOff notes where in the order of queueing an endpoint went off. Catching up
-// ends: what it has not reached is held as before.
-func (t *tx) goOff(e *webhook.Endpoint) error {
+// goOff notes when an endpoint went off, and where in the order of queueing.
+// Catching up ends: what it has not reached is held as before, and the redeliveries
+// that it has not made are owed.
+func (t *tx) goOff(e *webhook.Endpoint, now time.Time) error {
 	before, err := t.cut()
 	if err != nil {
 		return err
 	}
 	e.CatchingUp = false
-	return t.exec(`UPDATE endpoint SET off_at = ?, catch_up_at = NULL WHERE num = ?`, before-1, int64(e.Key))
+	return t.exec(`UPDATE endpoint SET off_at = ?, off_since = ?, catch_up_at = NULL WHERE num = ?`, before-1, now, int64(e.Key))
+}
+
+// goOn takes back what goOff noted. owed tells that catching up was cut before it
+// had made all redeliveries.
+func (t *tx) goOn(e *webhook.Endpoint) (owed bool, err error) {
+	if _, err = t.one(`SELECT catch_up_dead > 0 FROM endpoint WHERE num = ?`, []any{int64(e.Key)}, func(s *sqlite3.Stmt) { owed = colBool(s, 0) }); err != nil {
+		return false, err
+	}
+	return owed, t.exec(`UPDATE endpoint SET off_at = NULL, off_since = NULL, warned_at = NULL WHERE num = ?`, int64(e.Key))
 }
 
 // skip marks what an update says is skipped. before is the endpoint's old state.
@@ -89,21 +105,25 @@ func (t *tx) skip(before, e *webhook.Endpoint, u store.EndpointUpdate, now time.
 
 // offAt is the seat at which an endpoint that is off went off.
 func (t *tx) offAt(e *webhook.Endpoint) (int64, error) {
-	off := int64(-1)
-	_, err := t.one(`SELECT off_at FROM endpoint WHERE num = ? AND off_at IS NOT NULL`, []any{int64(e.Key)},
-		func(s *sqlite3.Stmt) { off = s.ColumnInt64(0) })
+	off, since := int64(-1), e.StateSince
+	_, err := t.one(`SELECT coalesce(off_at, -1), off_since FROM endpoint WHERE num = ? AND off_since IS NOT NULL`, []any{int64(e.Key)},
+		func(s *sqlite3.Stmt) { off, since = s.ColumnInt64(0), colTime(s, 1) })
 	if err != nil || off >= 0 {
 		return off, err
 	}
 	// It went off under a release that noted only the time.
-	first, err := seekDelivery(t.conn, e.StateSince)
+	first, err := seekDelivery(t.conn, since)
 	return first - 1, err
 }
 
-// beginCatchUp lets a job bring what waits up to now into the order of queueing.
+// beginCatchUp lets a job bring what waits up to now into the order of queueing, and
+// redeliver what is dead up to now. Without dead, redeliveries that are owed since
+// an earlier time are made all the same; those themselves have later positions, so
+// that none is made of another.
 func (t *tx) beginCatchUp(e *webhook.Endpoint, dead bool) error {
 	e.CatchingUp, t.tidy = true, true
-	return t.exec(`UPDATE endpoint SET catch_up_at = 0, catch_up_to = ?, catch_up_dead = ? WHERE num = ?`, t.deliveryPos, dead, int64(e.Key))
+	return t.exec(`UPDATE endpoint SET catch_up_at = 0, catch_up_to = ?1, catch_up_dead = CASE WHEN ?2 THEN ?1 ELSE catch_up_dead END WHERE num = ?3`,
+		t.deliveryPos, dead, int64(e.Key))
 }
 
 // tell tells of an endpoint whose marks have changed and nothing else.

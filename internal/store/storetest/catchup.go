@@ -16,6 +16,8 @@ func catchUpCases() []testCase {
 		{name: "TestContract_S10_DeadOnesAreRedeliveredInTheSameOrder", run: deadAreRedelivered},
 		{name: "TestEngine_N17_CatchingUpSurvivesARestart", run: catchUpSurvivesRestart},
 		{name: "TestEngine_N17_CatchingUpEndsWhenItGoesOffAgain", run: catchUpEndsWhenOff},
+		{name: "TestContract_S10_APauseDoesNotLoseRedeliveries", run: pauseLosesNoRedelivery},
+		{name: "TestContract_S10_OneRedeliveryForEachDeadOneAnEnabling", run: oneRedeliveryEach},
 		{name: "TestEngine_N15_CatchingUpKeepsLines", run: catchUpKeepsLines},
 	}
 }
@@ -197,5 +199,82 @@ func catchUpKeepsLines(f *fixture) {
 			f.Fatalf("%d should be the head: %+v", want, refs(w))
 		}
 		f.record(f.success(w[i]))
+	}
+}
+
+// redelivered counts the deliveries that catching up has made for an endpoint.
+func (f *fixture) redeliveries(e *webhook.Endpoint) (n int) {
+	f.Helper()
+	for page := (store.Page{Limit: 250}); ; {
+		listed, err := f.ListDeliveries(f.ctx, e.Tenant, store.DeliveryFilter{Endpoint: e.ID, Triggers: []contract.Trigger{contract.TriggerRedelivery}}, page)
+		f.ok(err)
+		n += len(listed.Items)
+		if page.After = listed.Next; listed.Next == 0 {
+			return n
+		}
+	}
+}
+
+// allDead lets deliveries end as dead.
+func (f *fixture) allDead(work []store.Work) {
+	f.Helper()
+	var ends []store.RecordParams
+	for _, w := range work {
+		ends = append(ends, f.end(w, contract.StatusDead, webhook.WhyExhausted))
+	}
+	f.recordAll(ends)
+}
+
+// What enabling owes is made after a pause that cut it, also where resuming alone
+// would redeliver nothing; what died since the enabling is not owed.
+func pauseLosesNoRedelivery(f *fixture) {
+	e := f.endpoint("a")
+	f.allDead(f.sendMany(e, 1000))
+	f.off(e, store.EndpointUpdate{})
+	f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
+	f.off(e, store.EndpointUpdate{})
+	if n := f.redeliveries(e); n == 1000 {
+		f.Fatal("the pause came too late to cut anything")
+	}
+	f.restart()
+	f.on(e, store.EndpointUpdate{})
+	late := f.send(e)
+	f.allDead([]store.Work{late})
+	f.caughtUp(e)
+	f.same("redelivered", f.redeliveries(e), 1000)
+	f.same("the later one", f.delivery(late).Status, contract.StatusDead)
+	// The debt is paid.
+	f.off(e, store.EndpointUpdate{})
+	f.same("catching up", f.on(e, store.EndpointUpdate{}).CatchingUp, false)
+	f.off(e, store.EndpointUpdate{})
+	f.on(e, store.EndpointUpdate{CatchUp: true})
+	f.caughtUp(e)
+	f.same("redelivered", f.redeliveries(e), 1000)
+	f.same("the later one", f.delivery(late).Status, contract.StatusDead)
+}
+
+// A receiver that refuses for ever is sent each dead one once by each enabling,
+// however early the redelivery ends dead again.
+func oneRedeliveryEach(f *fixture) {
+	const n = 120
+	e := f.endpoint("a")
+	f.allDead(f.sendMany(e, n))
+	for round := 1; round <= 4; round++ {
+		f.off(e, store.EndpointUpdate{})
+		f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
+		for {
+			over := !f.getEndpoint(e).CatchingUp
+			w := f.window(e, f.now)
+			f.allDead(w.Work)
+			if over && len(w.Work) == 0 {
+				break
+			}
+			if round == 2 { // cut now and then, as by a 410
+				f.off(e, store.EndpointUpdate{})
+				f.on(e, store.EndpointUpdate{CatchUp: true})
+			}
+		}
+		f.same("redelivered", f.redeliveries(e), round*n)
+		f.same("dead", len(f.listed(store.DeliveryFilter{Statuses: []contract.Status{contract.StatusDead}})), n)
 	}
 }

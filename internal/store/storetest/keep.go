@@ -22,9 +22,11 @@ func keepCases() []testCase {
 		{name: "TestFault_B51_RemovingIsSlicedAndGoesOnAfterARestart", run: removingIsSliced},
 		{name: "TestStore_Retain_TheTrailIsKeptForAYear", run: trailIsKeptForAYear},
 		{name: "TestEngine_N22_HeldForTooLongIsSkipped", run: heldTooLongIsSkipped},
+		{name: "TestEngine_N22_AnotherKindOfOffDoesNotHoldForLonger", run: otherOffHoldsNoLonger},
 		{name: "TestStore_Notices", run: notices},
 		{name: "TestContract_P3_ALogGoesWithItsEndpoint", run: logGoesWithEndpoint},
 		{name: "TestStore_Audit_EndpointsWithoutSecrets", run: endpointsAreAudited},
+		{name: "TestStore_Audit_NoneAndEmptyAreTheSame", run: noneAndEmptyAreTheSame},
 	}
 }
 
@@ -33,7 +35,7 @@ const day = 24 * time.Hour
 // keepsPerContract knows contracts that say in their name how long they keep
 // history.
 func keepsPerContract(name, revision string) *contract.Contract {
-	c := Builtin(contract.Standard, revision)
+	c := *Builtin(contract.Standard, revision)
 	switch name {
 	case "short":
 		c.History.Keep = contract.Duration(7 * day)
@@ -46,7 +48,7 @@ func keepsPerContract(name, revision string) *contract.Contract {
 	default:
 		return Builtin(name, revision)
 	}
-	return c
+	return &c
 }
 
 // retain runs retention to its end and returns how much it removed.
@@ -353,6 +355,43 @@ func heldTooLongIsSkipped(f *fixture) {
 	f.same("held anew", f.delivery(third).Status, contract.StatusPending)
 }
 
+// The time for which an endpoint holds runs from when it went off, whatever kind of
+// off it becomes meanwhile.
+func otherOffHoldsNoLonger(f *fixture) {
+	f.owned()
+	e := f.endpoint("a")
+	held := f.send(e)
+	f.off(e, store.EndpointUpdate{})
+	off := f.now
+	f.now = off.Add(20 * day)
+	disable := func() {
+		f.Helper()
+		now := f.now
+		f.update(e, store.EndpointUpdate{}, func(e *webhook.Endpoint) {
+			e.State, e.StateReason, e.StateSince = webhook.EndpointDisabled, webhook.ReasonStaff, now
+		})
+	}
+	disable()
+	f.ok(f.SkipHeld(f.ctx, off.Add(29*day+time.Hour)))
+	f.same("told", len(f.dueNotices(off.Add(99*day))), 1)
+	f.now = off.Add(29*day + 2*time.Hour)
+	disable()
+	f.restart()
+	f.ok(f.SkipHeld(f.ctx, off.Add(30*day-time.Hour)))
+	f.same("still held", f.delivery(held).Status, contract.StatusPending)
+	f.ok(f.SkipHeld(f.ctx, off.Add(30*day+time.Hour)))
+	f.isSkipped(held, webhook.WhySwitchedOff, off.Add(30*day+time.Hour))
+	f.same("told once", len(f.dueNotices(off.Add(99*day))), 1)
+
+	// Switched on and off again it holds anew.
+	f.now = off.Add(40 * day)
+	f.on(e, store.EndpointUpdate{})
+	f.off(e, store.EndpointUpdate{})
+	again := f.send(e)
+	f.ok(f.SkipHeld(f.ctx, f.now.Add(29*day)))
+	f.same("held anew", f.delivery(again).Status, contract.StatusPending)
+}
+
 func notices(f *fixture) {
 	f.tenant("nobody")
 	e := f.endpoint("a")
@@ -485,4 +524,16 @@ func endpointsAreAudited(f *fixture) {
 	f.same("before", string(resumed.Before), `{"filter":"","headers":["X-B","X-A","X-B"],"max_in_flight":16,"ordering":null,"state":"paused","state_reason":"person","url_host":"hooks.example.com"}`)
 	f.same("after", string(resumed.After), `{"filter":"type == \"x\"","headers":["X-B","X-A","X-B"],"max_in_flight":7,"ordering":["data.id"],"state":"active","state_reason":"","url_host":"hooks.example.com"}`)
 	f.same("disabled", string(disabled.After), `{"state":"disabled","state_reason":"staff"}`)
+}
+
+func noneAndEmptyAreTheSame(f *fixture) {
+	e := f.endpoint("a") // without metadata
+	f.change(e, func(e *webhook.Endpoint) { e.Metadata, e.Description = map[string]string{}, "x" })
+	f.change(e, func(e *webhook.Endpoint) { e.Metadata, e.Ordering = nil, &webhook.Ordering{} })
+	trail := f.trail(e.Tenant, store.AuditFilter{Kind: "endpoint", Target: "a"})
+	f.same("before", string(trail[1].Before), `{"description":""}`)
+	f.same("after", string(trail[1].After), `{"description":"x"}`)
+	// Strict without paths is not the same as left to the contract.
+	f.same("before", string(trail[2].Before), `{"ordering":null}`)
+	f.same("after", string(trail[2].After), `{"ordering":[]}`)
 }

@@ -17,6 +17,7 @@ func replayCases() []testCase {
 		{name: "TestContract_S11_ReplaySelections", opts: known, run: replaySelections},
 		{name: "TestContract_S11_ReplayByRun", opts: known, run: replayByRun},
 		{name: "TestStore_Replay_EventsMissing", opts: known, run: replayMissing},
+		{name: "TestContract_S11_MissingTakesNothingThatMayHaveArrived", opts: Options{Contract: keepsPerContract}, run: missingIsYoung},
 		{name: "TestFault_B91_OneReplayAtATime", opts: known, run: oneReplayAtATime},
 		{name: "TestFault_B91_StepsAtOnceTakeEachOnce", opts: known, run: stepsAtOnce},
 		{name: "TestStore_Replay_WaitsWhileItsEndpointIsOff", opts: known, run: replayWaits},
@@ -286,6 +287,39 @@ func replayMissing(f *fixture) {
 	f.same("by run", f.count(f.job(&webhook.Replay{
 		Tenant: webhook.DefaultTenant, Endpoint: "b", Selection: webhook.Selection{Events: webhook.EventsMissing, Runs: []string{want[0], "own"}},
 	})), 1)
+}
+
+// Deliveries go when their own contract keeps them no longer, events when nobody's
+// does: one without a row may have arrived long ago.
+func missingIsYoung(f *fixture) {
+	a, b, short := f.endpoint("a"), f.endpoint("b"), f.endpointUnder("s", "short")
+	missing := func() int {
+		f.Helper()
+		s := webhook.Selection{Events: webhook.EventsMissing}
+		n := f.count(f.job(&webhook.Replay{Tenant: webhook.DefaultTenant, Endpoint: "a", Selection: s}))
+		end := f.runReplay(f.replay("a", s), false)
+		f.same("count and done", []int{end.Count, end.Done}, []int{n, n})
+		return n
+	}
+	arrived := f.publish("x", a, b) // at b it waits for ever
+	f.record(f.success(arrived[0]))
+	f.now = f.later(29*day + time.Hour)
+	young := f.publish("y", b)
+	f.now = start().Add(31 * day)
+	f.retain(f.now)
+	f.same("the row of what arrived", f.gone(arrived[0]), true)
+	f.same("its event", f.delivery(arrived[1]).Status, contract.StatusPending)
+	f.same("missing", missing(), 1)
+	f.same("sent", len(f.listed(store.DeliveryFilter{Event: young[0].EventID, Endpoint: "a"})), 1)
+
+	// A contract that keeps history for a week bounds it for all.
+	f.publish("z", b)
+	f.send(short)
+	f.now = f.later(7 * day)
+	f.same("after a week", missing(), 0)
+	f.publish("w", b)
+	f.now = f.later(7*day - time.Hour)
+	f.same("within a week", missing(), 1)
 }
 
 func oneReplayAtATime(f *fixture) {

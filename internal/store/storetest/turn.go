@@ -16,9 +16,11 @@ func turnCases() []testCase {
 		{name: "TestContract_E8_MarkIsRenewedAndEnds", run: markIsRenewedAndEnds},
 		{name: "TestContract_S9_NoSuccessForLongDisables", run: noSuccessDisables},
 		{name: "TestContract_S9_LapseDividesTheSpan", run: lapseDividesTheSpan},
-		{name: "TestContract_S9_OneTransitionOfSeveral", run: oneTransitionOfSeveral},
+		{name: "TestContract_S9_OneTransitionOfSeveral", opts: Options{Contract: severalRules}, run: oneTransitionOfSeveral},
 		{name: "TestContract_S9_OffChangesNothing", run: offChangesNothing},
 		{name: "TestContract_P5_OffByAnAnswerSkipsWhatWaits", run: offSkipsWhatWaits},
+		{name: "TestContract_P5_OffIsSettledByThePresentContract", opts: Options{Contract: severalRules}, run: offByPresentContract},
+		{name: "TestEngine_N16_AGateGoesWithTheLastOfItsScope", run: gateGoesWithItsLast},
 		{name: "TestEngine_N16_GateFollowsTheRecord", run: gateFollowsTheRecord},
 		{name: "TestEngine_N16_AProbeThatWaitsNoMoreIsNone", run: probeWaitsNoMore},
 		{name: "TestEngine_N12_SuccessEndsWhatAMarkSkipped", run: successEndsSkipped},
@@ -88,7 +90,7 @@ func (f *fixture) fail(w *store.Work, name string, n int) {
 
 func degradedThenPaused(f *fixture) {
 	f.withOwner()
-	e := f.endpoint("a")
+	e := f.endpointUnder("a", pausing())
 	w := f.send(e)
 	f.fail(&w, pausing(), 2)
 	f.same("not yet", f.getEndpoint(e).Version, e.Version)
@@ -187,17 +189,15 @@ func lapseDividesTheSpan(f *fixture) {
 // in a row is the one that is noted and told.
 func oneTransitionOfSeveral(f *fixture) {
 	f.withOwner()
-	c := *Builtin(disabling(), "")
-	c.Pause.After, c.Degrade = 3, contract.Degrade{After: 3, For: contract.Duration(time.Hour), Waits: c.Schedule.Waits}
-	c.TellOwner = []contract.Transition{contract.BecameDisabled, contract.BecamePaused, contract.BecameDegraded}
+	c := severalRules("several", "")
 	for gone, want := range map[bool]webhook.StateReason{true: webhook.ReasonGone, false: webhook.ReasonNoSuccess} {
-		e := f.endpoint(string(want))
+		e := f.endpointUnder(string(want), "several")
 		w := f.send(e)
 		f.fail(&w, "standard", 2)
 		f.now = f.now.Add(80 * time.Hour)
 		noticed, raised, trail := f.notices(), f.engine(), f.engineTrail()
 		p := f.failure(w, f.now)
-		p.Contract, p.Raise = &c, f.raiseFor()
+		p.Contract, p.Raise = c, f.raiseFor()
 		if gone {
 			p.Disable = webhook.ReasonGone
 		}
@@ -232,7 +232,7 @@ func offChangesNothing(f *fixture) {
 func offSkipsWhatWaits(f *fixture) {
 	c := *Builtin(skipping(), "")
 	c.Pause.After = 2
-	e := f.endpoint("a")
+	e := f.endpointUnder("a", skipping())
 	work := f.sendMany(e, 3)
 	p := f.failure(work[0], f.now.Add(time.Minute))
 	p.Contract = &c
@@ -309,11 +309,12 @@ func probeWaitsNoMore(f *fixture) {
 			f.ok(err)
 		},
 	}
+	f.sharing("other") // for which it stays closed
 	for name, end := range ends {
-		e := f.endpoint(name)
+		e := f.sharing(name)
 		w := f.send(e)
 		p := f.failure(w, f.now.Add(time.Minute))
-		p.Gate = &store.GateMove{Key: e.GateKey(webhook.GateEndpoint), Until: f.now.Add(time.Minute), Probe: w.Ref}
+		p.Gate = &store.GateMove{Key: e.GateKey(webhook.GateURL), Until: f.now.Add(time.Minute), Probe: w.Ref}
 		f.record(p)
 		f.same("closed", len(f.gates()), 1)
 		end(e, w)
@@ -326,7 +327,7 @@ func probeWaitsNoMore(f *fixture) {
 			f.Errorf("%s: it is found", name)
 		}
 		open := f.success(f.send(f.endpoint(name + "-other")))
-		open.Gate = &store.GateMove{Key: e.GateKey(webhook.GateEndpoint)}
+		open.Gate = &store.GateMove{Key: e.GateKey(webhook.GateURL)}
 		f.record(open)
 	}
 }
@@ -356,6 +357,119 @@ func successEndsSkipped(f *fixture) {
 	f.restart()
 	f.same("status", f.delivery(work[1]).Status, contract.StatusDelivered)
 	f.same("due", len(f.due(e, f.now)), 0)
+}
+
+// endpointUnder creates an endpoint of the default tenant under a contract.
+func (f *fixture) endpointUnder(id, name string) *webhook.Endpoint {
+	f.Helper()
+	e := newEndpoint(webhook.DefaultTenant, id, f.now)
+	e.Contract = name
+	made, err := f.CreateEndpoint(f.ctx, e)
+	f.ok(err)
+	return made
+}
+
+// severalRules knows contracts beside the built-in ones: one that does all there is
+// on failures, one that says what going off means, one that says nothing of it.
+func severalRules(name, revision string) *contract.Contract {
+	switch name {
+	case "several":
+		c := *Builtin(disabling(), "")
+		c.Pause.After, c.Degrade = 3, contract.Degrade{After: 3, For: contract.Duration(time.Hour), Waits: c.Schedule.Waits}
+		c.TellOwner = []contract.Transition{contract.BecameDisabled, contract.BecamePaused, contract.BecameDegraded}
+		return &c
+	case "strict":
+		return &contract.Contract{Name: name, Off: contract.Off{Waiting: contract.FateSkip}, TellOwner: []contract.Transition{contract.BecamePaused}}
+	case "plain":
+		return &contract.Contract{Name: name}
+	default:
+		return Builtin(name, revision)
+	}
+}
+
+// A try is judged by its delivery's promise; what going off means is for the
+// endpoint's present contract to say, as where a person switches it off.
+func offByPresentContract(f *fixture) {
+	f.withOwner()
+	judge := contract.Contract{Pause: contract.Pause{After: 1}}
+	judgeStrict := *severalRules("strict", "")
+	judgeStrict.Pause.After = 1
+	for i, c := range []struct {
+		present string
+		promise *contract.Contract
+		strict  bool
+	}{
+		{"strict", &judge, true},
+		{"plain", &judgeStrict, false},
+		{"unknown", &judgeStrict, true},
+		{"unknown", nil, false},
+	} {
+		e := f.endpointUnder(string(rune('a'+i)), c.present)
+		work := f.sendMany(e, 2)
+		told := len(f.notices())
+		p := f.failure(work[0], f.now.Add(time.Minute))
+		if p.Contract = c.promise; c.promise == nil {
+			p.Disable = webhook.ReasonGone
+		}
+		f.record(p)
+		f.same("on", f.getEndpoint(e).On(), false)
+		status, notices := contract.StatusPending, 0
+		if c.strict {
+			status, notices = contract.StatusSkipped, 1
+		}
+		f.same("what waits", f.delivery(work[1]).Status, status)
+		f.same("told", len(f.notices())-told, notices)
+	}
+}
+
+// A closed gate ends when the last endpoint of its scope leaves it, and a request
+// that was under way then closes none again.
+func gateGoesWithItsLast(f *fixture) {
+	until := f.now.Add(time.Minute)
+	closed := func(scope webhook.GateScope, e *webhook.Endpoint) store.Work {
+		w := f.send(e)
+		p := f.failure(w, until)
+		p.Gate = &store.GateMove{Key: e.GateKey(scope), Until: until, Probe: w.Ref}
+		f.record(p)
+		return f.work(w.Ref)
+	}
+	gates := func(what string, n int) {
+		f.Helper()
+		f.same(what, len(f.gates()), n)
+	}
+	move := func(e *webhook.Endpoint) {
+		f.change(e, func(e *webhook.Endpoint) { e.URL = "https://moved.example.com/" + e.ID })
+	}
+	a, b := f.sharing("a"), f.sharing("b")
+	f.tenant("t2")
+	other := newEndpoint("t2", "a", f.now)
+	other.URL = a.URL
+	other, err := f.CreateEndpoint(f.ctx, other)
+	f.ok(err)
+	closed(webhook.GateURL, other)
+	probe := closed(webhook.GateURL, a)
+	f.change(a, func(e *webhook.Endpoint) { e.Description = "x" })
+	gates("a change that leaves none", 2)
+	move(a)
+	gates("another one is behind it", 2)
+	f.ok(f.DeleteEndpoint(f.ctx, b.Tenant, b.ID, false, f.now))
+	gates("the other tenant's", 1)
+	late := f.failure(probe, until)
+	late.Gate = &store.GateMove{Key: a.GateKey(webhook.GateURL), Until: until, Probe: probe.Ref}
+	f.record(late)
+	gates("after what was under way", 1)
+	move(other)
+	gates("none", 0)
+
+	own := closed(webhook.GateEndpoint, a)
+	move(a)
+	gates("its own stays", 1)
+	f.ok(f.DeleteEndpoint(f.ctx, a.Tenant, a.ID, false, f.now))
+	gates("deleted", 0)
+	late = f.failure(own, until)
+	late.Gate = &store.GateMove{Key: a.GateKey(webhook.GateEndpoint), Until: until, Probe: own.Ref}
+	f.record(late)
+	gates("after what was under way", 0)
 }
 
 // pausing, disabling and skipping name built-in contracts by what they do.

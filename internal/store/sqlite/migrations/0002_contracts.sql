@@ -19,9 +19,11 @@ ALTER TABLE endpoint ADD COLUMN filter TEXT NOT NULL DEFAULT '';
 ALTER TABLE endpoint ADD COLUMN ordering TEXT;         -- JSON array of paths; NULL: as the contract says
 ALTER TABLE endpoint ADD COLUMN degraded_until INTEGER;
 ALTER TABLE endpoint ADD COLUMN off_at INTEGER;        -- last delivery position when it went off; NULL while on
+ALTER TABLE endpoint ADD COLUMN off_since INTEGER;     -- when that was, whatever kind of off it has become since; NULL while on
+UPDATE endpoint SET off_since = state_since WHERE state <> 0;
 ALTER TABLE endpoint ADD COLUMN catch_up_at INTEGER;   -- position that the catching up has reached; NULL: none under way
 ALTER TABLE endpoint ADD COLUMN catch_up_to INTEGER;   -- and where it ends
-ALTER TABLE endpoint ADD COLUMN catch_up_dead INTEGER NOT NULL DEFAULT 0; -- 1: it makes redeliveries of dead ones
+ALTER TABLE endpoint ADD COLUMN catch_up_dead INTEGER NOT NULL DEFAULT 0; -- dead ones up to this position are owed a redelivery, by it or by the next one; 0: none
 ALTER TABLE endpoint ADD COLUMN url_gate BLOB;         -- key of the gate of its URL
 ALTER TABLE endpoint ADD COLUMN own_gate BLOB;         -- key of its own gate
 ALTER TABLE endpoint ADD COLUMN purge INTEGER NOT NULL DEFAULT 0; -- 1: deleted with its log (P3)
@@ -34,6 +36,7 @@ CREATE TABLE skip (
   before   INTEGER NOT NULL,
   reason   INTEGER NOT NULL,
   at       INTEGER NOT NULL,
+  due      INTEGER NOT NULL, -- due times of what was queued later begin here, by and large
   PRIMARY KEY (endpoint, first, before)
 ) STRICT, WITHOUT ROWID;
 
