@@ -199,7 +199,7 @@ func TestContract_E11_ReplayOfAnEvent(t *testing.T) {
 	if made.json["replaces"] != first.DeliveryID || made.json["trigger"] != "replay" || made.json["status"] != "pending" || made.json["event"] != first.EventID || made.json["webhook_id"] != first.EventID || made.json["warning"] != nil {
 		t.Errorf("replayed as %s", made.raw)
 	}
-	if old := f.delivery(first.DeliveryID); old.json["status"] != "delivered" || old.json["replaced_by"] != nil {
+	if old := f.delivery(first.DeliveryID); old.json["status"] != "delivered" || old.json["replaced_by"] != made.json["id"] {
 		t.Errorf("the old row is %s", old.raw)
 	}
 	f.end(f.lastTold(), contract.StatusFailed)
@@ -214,7 +214,9 @@ func TestContract_E11_ReplayOfAnEvent(t *testing.T) {
 	f.publish(adminKey, `{"type":"a.b","data":1}`)
 	f.send(to("POST", "/v1/endpoints/hook/events/"+f.lastOffered().EventID+"/replay", "")).problem(409, "not_resendable")
 	other := f.publish(adminKey, `{"type":"other","data":1}`)
-	f.send(to("POST", "/v1/endpoints/hook/events/"+other+"/replay", "")).problem(404, "not_found")
+	if got := f.send(to("POST", "/v1/endpoints/hook/events/"+other+"/replay", "")).problem(404, "not_found"); !strings.Contains(got.raw, "events: missing") {
+		t.Errorf("nothing of the way out: %s", got.raw)
+	}
 	f.send(to("POST", "/v1/endpoints/hook/events/none/replay", "")).problem(404, "not_found")
 	f.send(to("POST", "/v1/endpoints/none/events/"+first.EventID+"/replay", "")).problem(404, "not_found")
 }
@@ -249,7 +251,19 @@ func TestContract_E10_OlderThanTheReceiversMemory(t *testing.T) {
 			t.Errorf("at %s, in time: %q, %v", d.Endpoint, shown.Warning, err)
 		}
 	}
-	if preview := f.send(to("POST", "/v1/endpoints/hook/replay", `{"dry_run":true}`)).is(200); !strings.Contains(preview.text("warning"), "14 days") {
+	promise, _ := contract.Builtin("elido")
+	for now, want := range map[time.Time]bool{late: true, late.Add(-2 * 24 * time.Hour): false} {
+		c := &call{r: to("GET", "/", "").request(f), tenant: "default", now: now}
+		if said, err := f.api.warnOfReplay(c, &webhook.Selection{}, promise); err != nil || strings.Contains(said, "14 days") != want {
+			t.Errorf("a replay at %s: %q, %v", now, said, err)
+		}
+		// Another tenant's events say nothing of this one's.
+		c.tenant = "acme"
+		if said, err := f.api.warnOfReplay(c, &webhook.Selection{}, promise); err != nil || said != "" {
+			t.Errorf("a replay at %s without events: %q, %v", now, said, err)
+		}
+	}
+	if preview := f.send(to("POST", "/v1/endpoints/hook/replay", `{"dry_run":true}`)).is(200); preview.json["warning"] != nil {
 		t.Errorf("the preview is %s", preview.raw)
 	}
 	recent := f.api.cfg.Clock.Wall().Add(-time.Hour).UTC().Format(time.RFC3339)

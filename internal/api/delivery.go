@@ -28,6 +28,7 @@ type wireDelivery struct {
 	Reason           *webhook.Reason       `json:"reason" doc:"Why it waits or ended otherwise than by an answer; may stand beside failure_kind. More reasons may come." example:"null"`
 	FailureKind      *contract.FailureKind `json:"failure_kind" doc:"Why the last attempt failed; null when none did, and after a success." example:"null"`
 	Round            int                   `json:"round" doc:"1 for the first sending; each resend starts another." example:"1"`
+	Degraded         bool                  `json:"degraded" doc:"The round has the fewer attempts that the contract gives to endpoints marked as degraded." example:"false"`
 	AttemptCount     int                   `json:"attempt_count" doc:"Attempts of this round that counted." example:"1"`
 	StatusCode       *int                  `json:"status_code" doc:"HTTP status of the last attempt; null when it got none." example:"200"`
 	DurationMS       *float64              `json:"duration_ms" doc:"Duration of the last attempt in milliseconds." example:"34.2"`
@@ -168,7 +169,7 @@ func (a *API) showDelivery(d *webhook.Delivery) wireDelivery {
 	return wireDelivery{
 		ID: d.ID, Tenant: d.Tenant, Endpoint: d.Endpoint, Event: d.Event, Run: orNull(d.Run), Type: d.Type, WebhookID: d.WebhookID,
 		Contract: d.Contract, ContractRevision: d.ContractRevision, Trigger: d.Trigger, Status: a.shownStatus(d), Reason: orNull(d.Reason),
-		FailureKind: orNull(d.FailureKind), Round: d.Round, AttemptCount: d.AttemptCount, StatusCode: orNull(d.StatusCode),
+		FailureKind: orNull(d.FailureKind), Round: d.Round, Degraded: d.Degraded, AttemptCount: d.AttemptCount, StatusCode: orNull(d.StatusCode),
 		DurationMS: milliseconds(d.Duration), NextAttemptAt: stampOrNull(d.NextAttemptAt), OrderingKey: orNull(d.OrderingKey),
 		ExpiresAt: stampOrNull(d.ExpiresAt), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOrNull(d.FinishedAt),
 		Replaces: orNull(d.Replaces), ReplacedBy: orNull(d.ReplacedBy),

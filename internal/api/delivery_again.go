@@ -52,7 +52,7 @@ func (a *API) againOperations() []*operation {
 		{
 			id: "replayEvent", method: http.MethodPost, path: "/v1/endpoints/{id}/events/{event}/replay", tag: "endpoints", scope: webhook.ScopeManage, tenancy: tenantOne,
 			summary: "Send an event to an endpoint again", body: a.schemas.emptyBody(), handle: a.replayEvent, refusals: refusals,
-			description: "A new delivery of an event that the endpoint got or should have got, with the whole schedule; under contracts that make no new deliveries the resend of theirs.",
+			description: "A new delivery, with the whole schedule, of an event that the endpoint has a delivery of; under contracts that make no new deliveries the resend of theirs.",
 			answers:     []answer{{status: 202, description: "The delivery that will be sent.", schema: resent}},
 		},
 	}
@@ -288,7 +288,7 @@ func (a *API) whyNoReplay(c *call, event string) error {
 	if _, err := a.cfg.Store.GetEvent(c.r.Context(), c.tenant, event); err != nil {
 		return orMissing(err, "There is no event of this ID for this tenant.")
 	}
-	return webhook.NewProblem(webhook.CodeNotFound, "The event was never meant for this endpoint. A replay of the endpoint sends what it is missing.")
+	return webhook.NewProblem(webhook.CodeNotFound, "The event has no delivery at this endpoint, whether or not the endpoint subscribes to its type now. A replay of the endpoint with events: missing takes what it would get now and has none of.")
 }
 
 func orMissing(err error, detail string) error {

@@ -88,3 +88,14 @@ func TestDeliveries_Cancel(t *testing.T) {
 	f.send(to("POST", "/v1/deliveries/"+work.DeliveryID+"/cancel", "")).problem(409, "conflict")
 	f.send(to("POST", "/v1/deliveries/dlv_none/cancel", "")).problem(404, "not_found")
 }
+
+// A delivery tells that its round has the schedule of a degraded endpoint.
+func TestContract_E8_ADeliveryTellsItsSchedule(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, degraded := range []bool{true, false} {
+		if got := f.api.showDelivery(&webhook.Delivery{Degraded: degraded}); got.Degraded != degraded {
+			t.Errorf("%t is shown as %t", degraded, got.Degraded)
+		}
+	}
+}

@@ -215,7 +215,7 @@ func TestContract_S9_StaffStopsAndTheOwnerEnables(t *testing.T) {
 	}
 	promise, _ := contract.Builtin("signals")
 	for _, ask := range []struct{ path, accept, lang string }{
-		{path, "", "en"}, {path + "?lang=ja", "ko", "ja"}, {path, "ko-KR,en;q=0.5", "ko"}, {path, "fr, ja;q=0.4, ko;q=0.2", "ja"}, {path, "fr", "en"},
+		{path, "", "en"}, {path + "?lang=ja", "ko", "ja"}, {path, "ko-KR,en;q=0.5", "ko"}, {path, "fr, ja;q=0.4, ko;q=0.2", "ja"}, {path, "fr", "en"}, {path + "?lang=JA-jp", "ko", "ja"}, {path + "?lang=fr", "ko", "en"}, {path + "?lang=", "", "en"},
 		{path, "ja;q=0", "en"}, {path, ";;q=x,*", "en"},
 	} {
 		got := f.send(to("GET", ask.path, "").key(key).with("Accept-Language", ask.accept)).is(200)
@@ -223,7 +223,7 @@ func TestContract_S9_StaffStopsAndTheOwnerEnables(t *testing.T) {
 			t.Errorf("%q: %q, want %q", ask.accept, got.text("banner"), want)
 		}
 	}
-	f.send(to("GET", path+"?lang=fr", "").key(key)).problem(422, "invalid_field")
+	f.send(to("GET", path+"?lang="+strings.Repeat("x", maxTag+1), "").key(key)).problem(422, "invalid_field")
 	if got := f.send(to("POST", path+"/enable", "").key(key)).is(200); got.text("state") != "active" || got.json["banner"] != nil {
 		t.Errorf("enabled as %s", got.raw)
 	}

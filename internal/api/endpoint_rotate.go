@@ -20,7 +20,7 @@ const maxSecrets = 3
 const maxOverlap = 30 * 24 * time.Hour
 
 type rotateInput struct {
-	Secret  string `json:"secret,omitempty" secret:"in" min:"1" max:"512" doc:"The new signing secret, taken unchanged. Absent: one is made." example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
+	Secret  string `json:"secret,omitempty" secret:"in" min:"1" max:"512" doc:"The new signing secret, in a form that an endpoint's secret can have, Ed25519 private keys (whsk_) included. It is taken unchanged. Absent: one is made, of the same kind as the present one." example:"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"`
 	Overlap string `json:"overlap,omitempty" min:"1" max:"16" doc:"How long the earlier secrets go on to sign beside the new one, such as 24h, 90m or 7d; 30d at most. Absent: what the contract says." example:"24h"`
 	Revoke  bool   `json:"revoke,omitempty" doc:"Let the earlier secrets stop to sign at once." example:"false"`
 }

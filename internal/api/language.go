@@ -9,11 +9,15 @@ import (
 	"github.com/posthorn/posthorn/internal/catalog"
 )
 
+// maxTag bounds a language's tag: RFC 5646, 4.4.1, lets nobody need more than 35
+// bytes.
+const maxTag = 64
+
 // langParam asks for the language of texts for people.
 func langParam() param {
 	return param{
-		name: "lang", in: "query", schema: &schema{Type: types{typeString}, Enum: catalog.Languages()}, example: catalog.Japanese,
-		description: "The language of banners. Absent: what Accept-Language asks for, else English.",
+		name: "lang", in: "query", schema: &schema{Type: types{typeString}, MaxLength: maxTag}, example: catalog.Japanese,
+		description: "The language of banners, by its tag, such as ja or ja-JP, in any case. There are " + strings.Join(catalog.Languages(), ", ") + "; any other is English. Absent: what Accept-Language asks for, else English.",
 	}
 }
 

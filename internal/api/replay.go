@@ -120,7 +120,10 @@ func (a *API) createReplay(c *call) (reply, error) {
 		return reply{}, err
 	}
 	r := webhook.Replay{Tenant: e.Tenant, Endpoint: e.ID, Selection: selection, Rate: in.Rate, CreatedAt: c.now}
-	warning := warnOfReplay(&selection, promise, c.now)
+	warning, err := a.warnOfReplay(c, &selection, promise)
+	if err != nil {
+		return reply{}, err
+	}
 	if in.DryRun {
 		return a.previewReplay(c, r, warning)
 	}
@@ -184,13 +187,18 @@ func engineStatuses(shown []contract.Status, promise *contract.Contract) []contr
 	return out
 }
 
-// warnOfReplay warns of a replay that reaches beyond its receiver's memory.
-func warnOfReplay(s *webhook.Selection, promise *contract.Contract, now time.Time) string {
+// warnOfReplay warns of a replay that may reach beyond its receiver's memory: of
+// one where the tenant has events that are old enough.
+func (a *API) warnOfReplay(c *call, s *webhook.Selection, promise *contract.Contract) (string, error) {
 	memory := promise.ReceiverMemory.Std()
-	if memory == 0 || promise.WebhookID == contract.PerDelivery || s.Since.After(now.Add(-memory)) {
-		return ""
+	if memory == 0 || promise.WebhookID == contract.PerDelivery || s.Since.After(c.now.Add(-memory)) {
+		return "", nil
 	}
-	return "It may take events older than the " + daysOf(memory) + " for which receivers are told to remember IDs: this receiver may take those for new ones."
+	old, err := a.cfg.Store.ListEvents(c.r.Context(), c.tenant, store.EventFilter{Span: store.Span{Until: c.now.Add(-memory)}}, store.Page{Limit: 1})
+	if err != nil || len(old.Items) == 0 {
+		return "", err
+	}
+	return "It may take events older than the " + daysOf(memory) + " for which receivers are told to remember IDs: this receiver may take those for new ones.", nil
 }
 
 // previewReplay counts what a replay would take, for as long as there is time.

@@ -46,7 +46,7 @@ const traceMost = 10_000
 // wireTraced is what became of an event at one endpoint.
 type wireTraced struct {
 	Endpoint   string         `json:"endpoint" example:"ep_01k8x3m5t2f4v9z7q1c6b8n0da"`
-	Reason     Explained      `json:"reason" doc:"sent: it has deliveries. gated, off: its delivery waits or was skipped for this. deleted: the endpoint was deleted since. type_not_subscribed, filtered_out, filter_no_value, created_after, changed_after: why it has none. More reasons may come." example:"sent"`
+	Reason     Explained      `json:"reason" doc:"sent: it has deliveries. gated, off: its delivery waits or was skipped for this. deleted: the endpoint was deleted since. The others say why it has none. type_not_subscribed: none of its patterns takes the type. filtered_out: its filter does not take the event. filter_no_value: its filter reads what the event does not have, or has in another type. created_after: it was made after the event. changed_after: it would take the event now, and did not then. More reasons may come." example:"sent"`
 	Deliveries []wireDelivery `json:"deliveries" doc:"The event's deliveries to it, newest first."`
 }
 
