@@ -130,9 +130,9 @@ func TestExportDeliveries(t *testing.T) {
 // TestAddRunEvents: events of a run go out as lines, each with its result.
 func TestAddRunEvents(t *testing.T) {
 	t.Parallel()
-	c, requests := serve(t, http.StatusOK, nil, `{"line":1,"id":"a","status":202}`+"\n"+`{"line":2,"status":422,"code":"invalid_field"}`+"\n")
+	c, requests := serve(t, http.StatusOK, map[string]string{"Posthorn-Repeated": "1"}, `{"line":1,"id":"a","status":202}`+"\n"+`{"line":2,"status":422,"code":"invalid_field"}`+"\n")
 	got, err := c.AddRunEvents(t.Context(), "run_1", []client.NewEvent{{ID: "a", Type: "x", Data: []byte("{\n}")}, {Type: "x", Data: []byte("1")}})
-	if err != nil || len(got) != 2 || !got[0].Accepted() || got[1].Accepted() {
+	if err != nil || len(got.Lines) != 2 || !got.Lines[0].Accepted() || got.Lines[1].Accepted() || got.Repeated != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if r := (*requests)[0]; r.path != "/v1/runs/run_1/events" || r.header.Get("Content-Type") != "application/x-ndjson" || r.body != `{"id":"a","type":"x","data":{ }}`+"\n"+`{"type":"x","data":1}`+"\n" {

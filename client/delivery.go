@@ -71,6 +71,7 @@ type Delivery struct {
 	Reason        string      `json:"reason,omitempty"`
 	FailureKind   FailureKind `json:"failure_kind,omitempty"`
 	Round         int         `json:"round"`
+	Degraded      bool        `json:"degraded,omitempty"` // the round has a degraded endpoint's schedule
 	AttemptCount  int         `json:"attempt_count"`
 	StatusCode    int         `json:"status_code,omitempty"` // the last attempt's
 	DurationMS    float64     `json:"duration_ms,omitempty"`

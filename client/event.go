@@ -111,7 +111,8 @@ func (c *Client) SendEvents(ctx context.Context, events []NewEvent) ([]LineResul
 	if err != nil {
 		return nil, err
 	}
-	return c.sendNDJSON(ctx, body, repeatable, "events")
+	results, _, err := c.sendNDJSON(ctx, body, repeatable, "events")
+	return results, err
 }
 
 // linesOf writes events as NDJSON. They may be sent twice where each has an ID.
@@ -143,15 +144,17 @@ func joinLines(line []byte) {
 // POST /v1/events takes it on each line; 1,000 lines and 16 MiB at most. It is
 // never repeated by itself.
 func (c *Client) SendNDJSON(ctx context.Context, lines []byte) ([]LineResult, error) {
-	return c.sendNDJSON(ctx, lines, false, "events")
+	results, _, err := c.sendNDJSON(ctx, lines, false, "events")
+	return results, err
 }
 
-func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool, path ...string) ([]LineResult, error) {
+func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool, path ...string) ([]LineResult, http.Header, error) {
 	req := newCall(http.MethodPost, path...)
 	req.body, req.mediaType, req.repeatable = lines, "application/x-ndjson", repeatable
-	answer, err := invoke[[]byte](ctx, c, req)
+	var answer []byte
+	header, err := c.do(ctx, req, &answer)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var results []LineResult
 	for line := range bytes.Lines(answer) {
@@ -161,19 +164,19 @@ func (c *Client) sendNDJSON(ctx context.Context, lines []byte, repeatable bool, 
 		}
 		var r LineResult
 		if err := json.Unmarshal(line, &r); err != nil {
-			return results, c.badForm(req, fmt.Sprintf("its line %d is no JSON of that form", len(results)+1), err)
+			return results, header, c.badForm(req, fmt.Sprintf("its line %d is no JSON of that form", len(results)+1), err)
 		}
 		if r.Status == 0 {
-			return results, c.badForm(req, fmt.Sprintf("its line %d has no status", len(results)+1), nil)
+			return results, header, c.badForm(req, fmt.Sprintf("its line %d has no status", len(results)+1), nil)
 		}
 		results = append(results, r)
 	}
 	// Every line has its result. Where some are missing nobody can tell which
 	// events were accepted.
 	if want := countLines(lines); len(results) != want {
-		return results, c.badForm(req, fmt.Sprintf("%d results for %d events", len(results), want), nil)
+		return results, header, c.badForm(req, fmt.Sprintf("%d results for %d events", len(results), want), nil)
 	}
-	return results, nil
+	return results, header, nil
 }
 
 // countLines counts the lines that are events to the server: all but blank ones.
@@ -247,7 +250,7 @@ func (c *Client) AllEvents(ctx context.Context, f EventFilter, p PageOptions) it
 type Traced struct {
 	Endpoint string `json:"endpoint"`
 	// Reason is sent, or what holds its delivery up (gated, off), or why
-	// it has none (type_not_subscribed, filtered_out, created_after and others).
+	// it has none (type_not_subscribed, filtered_out, filter_no_value, created_after and others).
 	Reason     string     `json:"reason"`
 	Deliveries []Delivery `json:"deliveries"` // newest first
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -56,6 +57,15 @@ type RunEvent struct {
 	Data      json.RawMessage `json:"data"`
 }
 
+// AddedToRun is what became of events that were to be added to a run.
+type AddedToRun struct {
+	// Lines has a result for each event, in order. Its Status is 200 where all of a
+	// slice of the request are repeats, and may be 202 for one beside new ones.
+	Lines []LineResult
+	// Repeated counts the accepted ones that the run had before.
+	Repeated int
+}
+
 // CreateRun opens a run.
 func (c *Client) CreateRun(ctx context.Context, r NewRun) (Run, error) {
 	return invokeJSON[Run](ctx, c, newCall(http.MethodPost, "runs"), r)
@@ -83,21 +93,26 @@ func runFilter(project string) filter {
 }
 
 // AddRunEvents adds up to 1,000 events to an open run, in order. Only ID, Type,
-// Data and CreatedAt of them count. There is one result for each; one whose ID the
-// run has already is left out and no error. Its Status is 200 where all of a slice of
-// the request are repeats, and may be 202 beside new ones.
-func (c *Client) AddRunEvents(ctx context.Context, id string, events []NewEvent) ([]LineResult, error) {
+// Data and CreatedAt of them count. One whose ID the run has already is left out and
+// no error.
+func (c *Client) AddRunEvents(ctx context.Context, id string, events []NewEvent) (AddedToRun, error) {
 	body, repeatable, err := linesOf(events)
 	if err != nil {
-		return nil, err
+		return AddedToRun{}, err
 	}
-	return c.sendNDJSON(ctx, body, repeatable, "runs", id, "events")
+	return c.addToRun(ctx, id, body, repeatable)
 }
 
 // AddRunNDJSON adds events that are NDJSON already to an open run; 1,000 lines and
 // 16 MiB at most. It is never repeated by itself.
-func (c *Client) AddRunNDJSON(ctx context.Context, id string, lines []byte) ([]LineResult, error) {
-	return c.sendNDJSON(ctx, lines, false, "runs", id, "events")
+func (c *Client) AddRunNDJSON(ctx context.Context, id string, lines []byte) (AddedToRun, error) {
+	return c.addToRun(ctx, id, lines, false)
+}
+
+func (c *Client) addToRun(ctx context.Context, id string, lines []byte, repeatable bool) (AddedToRun, error) {
+	results, header, err := c.sendNDJSON(ctx, lines, repeatable, "runs", id, "events")
+	repeated, _ := strconv.Atoi(header.Get("Posthorn-Repeated"))
+	return AddedToRun{Lines: results, Repeated: repeated}, err
 }
 
 // FinishRun closes a run and publishes the event that tells of it. Repeating it

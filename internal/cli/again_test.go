@@ -123,7 +123,7 @@ finished:  2026-05-22T14:40:00Z
 		t.Fatal(err)
 	}
 	a = newAPI(t, `200 {"line":1,"id":"a","status":202}`+"\n"+`{"line":2,"status":422,"code":"invalid_field","detail":"No data."}`)
-	a.run(t, "runs", "add", "run_1", file).want(t, 1, "a\n", "posthorn: line 3: No data. (422 invalid_field)\nposthorn: 1 event accepted, 1 refused\n")
+	a.run(t, "runs", "add", "run_1", file).want(t, 1, "a\n", "posthorn: line 3: No data. (422 invalid_field)\nposthorn: 1 event accepted (1 new), 1 refused\n")
 	if !strings.HasPrefix(a.requests[0], "POST /v1/runs/run_1/events {") {
 		t.Errorf("asked by %q", a.requests)
 	}

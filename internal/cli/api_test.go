@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +41,25 @@ func TestEventsSend_DataFromElsewhere(t *testing.T) {
 			t.Errorf("got %s, want data %s", a.requests[i], want)
 		}
 	}
+}
+
+// A repeat makes nothing, and says only that.
+func TestEventsSend_Repeats(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Posthorn-Replayed", "true")
+		w.Header().Set("Posthorn-Repeated", "2")
+		if r.URL.Path == "/v1/events" {
+			_, _ = io.WriteString(w, `{"id":"evt_1","deliveries":1}`)
+			return
+		}
+		_, _ = io.WriteString(w, strings.Repeat(`{"id":"a","status":202}`+"\n", 3))
+	}))
+	defer server.Close()
+	p := program{env: map[string]string{"POSTHORN_SERVER": server.URL}, stdin: "{}\n{}\n{}\n"}
+	p.run(t.Context(), "events", "send", "click", "1", "--id", "evt_1").
+		want(t, 0, "evt_1\n", "posthorn: accepted before; nothing new was made; see: posthorn deliveries list --event evt_1\n")
+	p.run(t.Context(), "runs", "add", "run_1").want(t, 0, "a\na\na\n", "posthorn: 3 events accepted (1 new), 0 refused\n")
 }
 
 func TestEventsSend_NDJSON(t *testing.T) {

@@ -18,13 +18,22 @@ func findContract(name string) (*contract.Contract, []byte, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("there is no contract named %s, and no such file; there are: %s", name, strings.Join(contract.BuiltinNames(), ", "))
+		return nil, nil, fmt.Errorf("there is no contract named %s, and no such file; there are: %s%s", name, strings.Join(contract.BuiltinNames(), ", "), storedHint(name))
 	}
 	c, err := contract.Parse(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s is no contract; posthorn contract check %s says why", name, name)
 	}
 	return c, text, nil
+}
+
+// storedHint says how to get at a contract that only a server has; "" where the
+// name is a path.
+func storedHint(name string) string {
+	if strings.ContainsAny(name, `./\`) {
+		return ""
+	}
+	return fmt.Sprintf(". This command asks no server: if one has it, posthorn contract revisions %s --json prints its file, and POST /v1/contracts/simulate plays it", name)
 }
 
 type contractCheck struct {
@@ -36,7 +45,7 @@ type contractCheck struct {
 func (contractCheck) Help() string {
 	return `Reports every fault of the file with its line; exit code 1 if there is one.
 
-    posthorn contract show standard > ours.yaml
+    posthorn contract show standard --yaml > ours.yaml
     posthorn contract check ours.yaml`
 }
 
@@ -73,7 +82,7 @@ func (c *contractCheck) Run(p *Process) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s has %d faults", c.File, len(faults))
+		return fmt.Errorf("%s has %s", c.File, count(len(faults), "fault", "faults"))
 	}
 	return nil
 }

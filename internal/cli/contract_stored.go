@@ -79,6 +79,8 @@ func (c *contractPut) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
+	before, err := api.GetContract(ctx, parsed.Name)
+	known := err == nil // else it is new, or the key may not read: storing tells
 	stored, err := api.PutContract(ctx, parsed.Name, text, c.UnderWay)
 	if err != nil {
 		return err
@@ -86,7 +88,14 @@ func (c *contractPut) Run(ctx context.Context, p *Process) error {
 	if c.JSON {
 		return p.printJSON(stored)
 	}
-	p.printf("%s is stored as revision %s\n", stored.Name, stored.Revision)
+	switch {
+	case !known || before.Revision != stored.Revision:
+		p.printf("%s is stored as revision %s\n", stored.Name, stored.Revision)
+	case c.UnderWay == client.AdoptNew:
+		p.printf("%s is unchanged, revision %s; deliveries under way follow it\n", stored.Name, stored.Revision)
+	default:
+		p.printf("%s is unchanged, revision %s\n", stored.Name, stored.Revision)
+	}
 	return nil
 }
 
@@ -116,7 +125,8 @@ type contractRevisions struct {
 func (contractRevisions) Help() string {
 	return `Newest first; --json has their files.
 
-    posthorn contract revisions ours`
+    posthorn contract revisions ours
+    posthorn contract revisions ours --json | jq -r 'select(.current).yaml' > ours.yaml`
 }
 
 // Run lists revisions.

@@ -18,19 +18,22 @@ func TestContractStored(t *testing.T) {
 	if err := os.WriteFile(file, []byte(ours), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := newAPI(t, `201 {"name":"ours","revision":"5f0c2d9a7b31","builtin":false,"created_at":"2026-05-22T14:32:18.847Z"}`)
+	stored := `201 {"name":"ours","revision":"5f0c2d9a7b31","builtin":false,"created_at":"2026-05-22T14:32:18.847Z"}`
+	a := newAPI(t, `404 {"status":404,"code":"not_found"}`, stored)
 	a.run(t, "contract", "put", file).want(t, 0, "ours is stored as revision 5f0c2d9a7b31\n", "")
-	a.run(t, "contract", "put", file, "--under-way", "adopt")
-	if want := "PUT /v1/contracts/ours?under_way=keep " + strings.TrimSpace(ours); a.requests[0] != want {
-		t.Errorf("got %s", a.requests[0])
+	a.run(t, "contract", "put", file).want(t, 0, "ours is unchanged, revision 5f0c2d9a7b31\n", "")
+	a.run(t, "contract", "put", file, "--under-way", "adopt").want(t, 0, "ours is unchanged, revision 5f0c2d9a7b31; deliveries under way follow it\n", "")
+	newAPI(t, `200 {"name":"ours","revision":"000000000000"}`, stored).run(t, "contract", "put", file).want(t, 0, "ours is stored as revision 5f0c2d9a7b31\n", "")
+	if want := "PUT /v1/contracts/ours?under_way=keep " + strings.TrimSpace(ours); a.requests[0] != "GET /v1/contracts/ours" || a.requests[1] != want {
+		t.Errorf("got %q", a.requests[:2])
 	}
-	if !strings.HasPrefix(a.requests[1], "PUT /v1/contracts/ours?under_way=adopt ") || a.headers[1].Get("Content-Type") != "application/yaml" {
-		t.Errorf("got %s as %s", a.requests[1], a.headers[1].Get("Content-Type"))
+	if !strings.HasPrefix(a.requests[5], "PUT /v1/contracts/ours?under_way=adopt ") || a.headers[5].Get("Content-Type") != "application/yaml" {
+		t.Errorf("got %s as %s", a.requests[5], a.headers[5].Get("Content-Type"))
 	}
 	if err := os.WriteFile(file, []byte("name: ours\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.run(t, "contract", "put", file); got.code != 1 || len(a.requests) != 2 || !strings.Contains(got.errors, "contract check") {
+	if got := a.run(t, "contract", "put", file); got.code != 1 || len(a.requests) != 6 || !strings.Contains(got.errors, "contract check") {
 		t.Errorf("a broken file: %+v after %d requests", got, len(a.requests))
 	}
 	a = newAPI(t, `200 {"data":[{"name":"ours","revision":"5f0c2d9a7b31","current":true,"follows":null,"yaml":"","created_at":"2026-05-22T14:32:18.847Z"},{"name":"ours","revision":"000000000000","follows":"5f0c2d9a7b31"}],"next":null}`)
@@ -104,5 +107,18 @@ func TestAuditAndFilters(t *testing.T) {
 	a.run(t, "filters", "check", "data.n == 1", "--events", "1000").want(t, 0, "examined:   1000\nmatched:    2\nundecided:  3\nsuch as:    evt_1, evt_2\n", "")
 	if want := `POST /v1/filters/check {"filter":"data.n == 1","limit":1000}`; a.requests[0] != want {
 		t.Errorf("got %s", a.requests[0])
+	}
+}
+
+// The mark degraded stands in the list while it lasts, and a delivery's round tells
+// that it has the shorter schedule.
+func TestContract_E8_DegradedIsShown(t *testing.T) {
+	t.Parallel()
+	newAPI(t, `200 {"data":[{"id":"ep_1","state":"active","degraded_until":"9999-05-23T14:32:18.847Z"},{"id":"ep_2","state":"active","degraded_until":"2020-05-23T14:32:18.847Z"}],"next":null}`).run(t, "endpoints", "list").want(t, 0,
+		"ID    STATE             URL  EVENTS  CONTRACT  CREATED\nep_1  active, degraded  -    -       -         -\nep_2  active            -    -       -         -\n", "")
+	for answer, want := range map[string]bool{`200 {"id":"dlv_1","degraded":true}`: true, `200 {"id":"dlv_1","degraded":false}`: false} {
+		if got := newAPI(t, answer).run(t, "deliveries", "get", "dlv_1"); strings.Contains(got.out, "that of a degraded endpoint\n") != want {
+			t.Errorf("of %s: %s", answer, got.out)
+		}
 	}
 }

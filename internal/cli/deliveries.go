@@ -137,6 +137,9 @@ func showDelivery(p *Process, d client.Delivery) {
 	out.add("status", string(d.Status))
 	out.add("why", whyText(d))
 	out.add("attempts", fmt.Sprint(d.AttemptCount))
+	if d.Degraded {
+		out.add("schedule", "that of a degraded endpoint")
+	}
 	out.add("created", showTime(d.CreatedAt))
 	out.add("next attempt", nextText(d))
 	out.add("expires", showTime(d.ExpiresAt))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/posthorn/posthorn/client"
 )
@@ -34,7 +35,7 @@ type endpointsCreate struct {
 	Events       []string          `name:"event" short:"e" required:"true" placeholder:"PATTERN" help:"What it gets: a type, link.* for a family, * for all. Repeat it, or separate by comma."`
 	ID           string            `name:"id" placeholder:"ID" help:"Your own ID; creates it, or replaces the endpoint that has it."`
 	Contract     string            `name:"contract" placeholder:"NAME" help:"The contract; by default the tenant's."`
-	Secret       string            `name:"secret" placeholder:"SECRET" help:"The signing secret, if it exists already; @FILE reads a file. Made if absent."`
+	Secret       string            `name:"secret" placeholder:"SECRET" help:"The signing secret, if it exists already; @FILE reads a file. Made if absent. whsk_ and the base64 of 32 bytes is an Ed25519 private key, where the contract signs with one: signatures are v1a then."`
 	Description  string            `name:"description" placeholder:"TEXT" help:"For people."`
 	Headers      []string          `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"Send this header with each request; repeat it for more."`
 	Metadata     map[string]string `name:"metadata" placeholder:"KEY=VALUE" help:"Your own data about it; repeat it for more."`
@@ -48,7 +49,12 @@ type endpointsCreate struct {
 func (endpointsCreate) Help() string {
 	return `The answer shows the signing secret; it is shown only now, so keep it for the receiver.
 
-    posthorn endpoints create https://example.com/hooks -e click -e 'link.*'`
+    posthorn endpoints create https://example.com/hooks -e click -e 'link.*'
+
+With an Ed25519 key receivers verify by the public keys that endpoints get shows, and hold no secret:
+
+    echo whsk_$(head -c 32 /dev/urandom | base64) > key
+    posthorn endpoints create https://example.com/hooks -e click --secret @key`
 }
 
 // Run creates an endpoint.
@@ -184,6 +190,14 @@ func stateText(e client.Endpoint) string {
 	return string(e.State) + " (" + e.StateReason + ")"
 }
 
+// listedState is the state with the mark degraded, while that lasts.
+func listedState(e client.Endpoint, now time.Time) string {
+	if e.DegradedUntil.After(now) {
+		return stateText(e) + ", degraded"
+	}
+	return stateText(e)
+}
+
 type endpointsList struct {
 	connection `embed:""`
 	listing    `embed:""`
@@ -203,7 +217,7 @@ func (c *endpointsList) Run(ctx context.Context, p *Process) error {
 	return printList(p, c.JSON, c.Limit, api.AllEndpoints(ctx, c.page()),
 		[]string{"ID", "STATE", "URL", "EVENTS", "CONTRACT", "CREATED"},
 		func(e client.Endpoint) []string {
-			return []string{e.ID, stateText(e), e.URL, strings.Join(e.Events, ","), e.Contract, showTime(e.CreatedAt)}
+			return []string{e.ID, listedState(e, p.Clock.Wall()), e.URL, strings.Join(e.Events, ","), e.Contract, showTime(e.CreatedAt)}
 		})
 }
 
@@ -231,7 +245,7 @@ type endpointsUpdate struct {
 	Description  *string           `name:"description" placeholder:"TEXT" help:"For people."`
 	Headers      []string          `name:"header" sep:"none" placeholder:"'NAME: VALUE'" help:"Set this header; 'NAME:' removes it."`
 	Metadata     map[string]string `name:"metadata" placeholder:"KEY=VALUE" help:"Set this member; KEY= removes it."`
-	Filter       *string           `name:"filter" placeholder:"EXPR" help:"Only events that fulfil this CEL expression; '' takes the filter away."`
+	Filter       *string           `name:"filter" placeholder:"EXPR" help:"Only events that fulfil this CEL expression; an empty text takes the filter away."`
 	OrderingFrom []string          `name:"ordering-from" placeholder:"PATH" help:"Deliver strictly in order by the key at this path; none leaves it to the contract again."`
 	MaxInFlight  *int              `name:"max-in-flight" placeholder:"N" help:"The most requests at a time."`
 	Active       *bool             `name:"active" negatable:"" help:"Switch it on or off."`
@@ -302,7 +316,9 @@ type endpointsDelete struct {
 
 // Help implements kong.HelpProvider.
 func (endpointsDelete) Help() string {
-	return `    posthorn endpoints delete ep_01hw3`
+	return `No attempt starts any more. The log stays for as long as the contract keeps it; under contracts with history.on_endpoint_delete: delete it goes with the endpoint, at once and for good.
+
+    posthorn endpoints delete ep_01hw3`
 }
 
 // Run deletes an endpoint.
@@ -431,7 +447,7 @@ func (c *connection) showTest(p *Process, t client.TestResult) error {
 type endpointsRotate struct {
 	connection `embed:""`
 	ID         string `arg:"" help:"The endpoint's ID."`
-	Secret     string `name:"secret" placeholder:"SECRET" help:"The new secret, if it exists already; @FILE reads a file. Made if absent."`
+	Secret     string `name:"secret" placeholder:"SECRET" help:"The new secret, if it exists already; @FILE reads a file. Made if absent, of the same kind as the present one. whsk_ and the base64 of 32 bytes is an Ed25519 private key, where the contract signs with one."`
 	Overlap    *span  `name:"overlap" placeholder:"DURATION" help:"How long earlier secrets go on to sign beside it, such as 24h; by default what the contract says, 30d at most."`
 	Revoke     bool   `name:"revoke" help:"Let earlier secrets stop at once: for one that leaked."`
 }

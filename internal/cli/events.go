@@ -66,7 +66,7 @@ func (c *eventsSend) Run(ctx context.Context, p *Process) error {
 		if c.Type != "" {
 			return usagef("--ndjson takes types and data from the file: leave out %q", c.Type)
 		}
-		return sendLines(ctx, p, c.NDJSON, c.JSON, api.SendNDJSON)
+		return sendLines(ctx, p, c.NDJSON, c.JSON, api.SendNDJSON, nil)
 	}
 	if c.Type == "" {
 		return usagef("the type of the event is missing, such as link.created")
@@ -88,12 +88,12 @@ func (c *eventsSend) Run(ctx context.Context, p *Process) error {
 	if c.JSON {
 		return p.printJSON(got)
 	}
-	again := ""
+	made := "accepted, " + count(got.Deliveries, "delivery", "deliveries")
 	if got.Replayed {
-		again = " (accepted before; nothing new was made)"
+		made = "accepted before; nothing new was made"
 	}
 	p.printf("%s\n", clean(got.ID))
-	p.warnf("accepted, %s%s; see: posthorn deliveries list --event %s", count(got.Deliveries, "delivery", "deliveries"), again, clean(got.ID))
+	p.warnf("%s; see: posthorn deliveries list --event %s", made, clean(got.ID))
 	return nil
 }
 

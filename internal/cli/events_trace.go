@@ -13,7 +13,7 @@ type eventsTrace struct {
 
 // Help implements kong.HelpProvider.
 func (eventsTrace) Help() string {
-	return `Every endpoint of the tenant, with the event's deliveries to it, or why it has none.
+	return `Every endpoint of the tenant, with the event's deliveries to it, or why it has none: filtered_out where its filter does not take the event, filter_no_value where the filter reads what the event does not have.
 
     posthorn events trace evt_01hw3`
 }
@@ -46,7 +46,7 @@ type eventsReplay struct {
 
 // Help implements kong.HelpProvider.
 func (eventsReplay) Help() string {
-	return `A new delivery with the whole schedule, of an event that the endpoint got or should have got.
+	return `A new delivery with the whole schedule, of an event that the endpoint has a delivery of. What it has none of and would get now, replays create --events missing takes.
 
     posthorn events replay evt_01hw3 --endpoint ep_01hw3`
 }

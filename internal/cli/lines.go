@@ -19,8 +19,9 @@ const (
 )
 
 // sendLines sends a file's lines in batches, each with send, and stops at the
-// first request that is refused as a whole; file "-" is standard input.
-func sendLines(ctx context.Context, p *Process, file string, asJSON bool, send func(context.Context, []byte) ([]client.LineResult, error)) error {
+// first request that is refused as a whole; file "-" is standard input. Of the
+// accepted ones repeated, if given, says at the end how many were there before.
+func sendLines(ctx context.Context, p *Process, file string, asJSON bool, send func(context.Context, []byte) ([]client.LineResult, error), repeated func() int) error {
 	in := p.Stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -49,7 +50,11 @@ func sendLines(ctx context.Context, p *Process, file string, asJSON bool, send f
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	p.warnf("%s accepted, %s refused", count(s.accepted, "event", "events"), fmt.Sprint(s.refused))
+	fresh := ""
+	if repeated != nil {
+		fresh = fmt.Sprintf(" (%d new)", s.accepted-repeated())
+	}
+	p.warnf("%s accepted%s, %d refused", count(s.accepted, "event", "events"), fresh, s.refused)
 	if s.refused > 0 {
 		return exitError(exitFailed)
 	}

@@ -75,9 +75,13 @@ func (c *runsAdd) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	return sendLines(ctx, p, c.File, c.JSON, func(ctx context.Context, lines []byte) ([]client.LineResult, error) {
-		return api.AddRunNDJSON(ctx, c.ID, lines)
-	})
+	repeated := 0
+	add := func(ctx context.Context, lines []byte) ([]client.LineResult, error) {
+		added, err := api.AddRunNDJSON(ctx, c.ID, lines)
+		repeated += added.Repeated
+		return added.Lines, err
+	}
+	return sendLines(ctx, p, c.File, c.JSON, add, func() int { return repeated })
 }
 
 type runsFinish struct {

@@ -83,8 +83,8 @@ type tenantsUpdate struct {
 	ID              string  `arg:"" help:"Its ID."`
 	Name            *string `name:"name" placeholder:"TEXT" help:"For people."`
 	DefaultContract *string `name:"default-contract" placeholder:"NAME" help:"The contract of endpoints that name none from now on."`
-	OwnerURL        *string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of endpoints in trouble, by POSTs that bear no signature; '' for nowhere."`
-	OwnerEmail      *string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of endpoints in trouble; '' for nowhere."`
+	OwnerURL        *string `name:"owner-url" placeholder:"URL" help:"Where its owner is told of endpoints in trouble, by POSTs that bear no signature; an empty text for nowhere."`
+	OwnerEmail      *string `name:"owner-email" placeholder:"ADDRESS" help:"Where its owner is told of endpoints in trouble; an empty text for nowhere."`
 }
 
 // Help implements kong.HelpProvider.

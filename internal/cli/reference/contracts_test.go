@@ -127,6 +127,7 @@ func TestContractPages_FollowTheFile(t *testing.T) {
 		"log goes too":      {func(c *contract.Contract) { c.History.OnEndpointDelete = "delete" }, "deletes its deliveries and its log"},
 		"body unread":       {func(c *contract.Contract) { c.Response = contract.Response{} }, "is not read"},
 		"secrets made":      {func(c *contract.Contract) { c.Secret.From = "made" }, "It is always made here."},
+		"runs are read":     {func(c *contract.Contract) { c.Delivers = contract.DeliversRun }, "50 by default and 250 at most"},
 		"text as key":       {func(c *contract.Contract) { c.Signature.Key = "text" }, "`whsec_` included"},
 	} {
 		c, _ := contract.Builtin(contract.Standard)

@@ -39,7 +39,7 @@ type named struct{ name, value string }
 func makeExample(c *contract.Contract) (example, error) {
 	e := example{secret: c.Secret.Prefix + base64.StdEncoding.EncodeToString([]byte(exampleKey)), id: exampleEvent}
 	if c.WebhookID == contract.PerDelivery {
-		e.id = "wh_01hw3p6g0c7n5s1k9d2b"
+		e.id = webhook.PrefixDelivery + "_01hw3p6g0c7n5s1k9d2b"
 	}
 	e.body = exampleBody(c, e.id)
 	composer, err := send.NewComposer(c, "Posthorn", nil, []webhook.SigningSecret{{ID: "example", Text: webhook.NewSecretText(e.secret)}})

@@ -30,12 +30,15 @@ func (p page) text() string {
 		heading string
 		parts   []string
 	}{
-		{"What is sent", p.sent()}, {"Headers", p.headers()}, {"Signature", p.signature()},
+		{"What is sent", p.sent()}, {"Reading the events", p.reading()}, {"Headers", p.headers()}, {"Signature", p.signature()},
 		{"When attempts are made", p.schedule()}, {"What each answer does", p.answers()},
 		{"Other deliveries after a failure", p.others()}, {"Health of an endpoint", p.health()},
 		{"While an endpoint is off", p.off()}, {"Sending again", p.again()}, {"Test events", p.test()},
 		{"History", p.history()},
 	} {
+		if len(section.parts) == 0 {
+			continue
+		}
 		parts = append(parts, "## "+section.heading)
 		for _, part := range section.parts {
 			if part != "" {
