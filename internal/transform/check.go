@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/checker"
 	"cel.dev/cel-go/common"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 
@@ -91,7 +91,7 @@ func check(env *cel.Env, compiled *cel.Ast) error {
 	if fault != nil {
 		return fault
 	}
-	estimate, err := env.EstimateCost(compiled, sizes{}, checker.PresenceTestHasCost(false))
+	estimate, err := env.EstimateCost(compiled, sizes{}, cost.PresenceTestHasCost(false))
 	if err != nil || estimate.Max > maxEstimate {
 		return unfit("It could need too much work for one event.", "fewer loops inside one another; two levels of exists(), all(), filter() or map() over data pass")
 	}
@@ -170,12 +170,12 @@ func compilePattern(text string) (pattern, error) {
 // sizes estimates what the compiler can't know.
 type sizes struct{}
 
-// EstimateSize implements checker.CostEstimator.
-func (sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
-	return &checker.SizeEstimate{Max: usualSize}
+// EstimateSize implements cost.Estimator.
+func (sizes) EstimateSize(cost.AstNode) *cost.SizeEstimate {
+	return &cost.SizeEstimate{Max: usualSize}
 }
 
-// EstimateCallCost implements checker.CostEstimator.
-func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+// EstimateCallCost implements cost.Estimator.
+func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
