@@ -202,7 +202,7 @@ func catchUpKeepsLines(f *fixture) {
 	}
 }
 
-// redelivered counts the deliveries that catching up has made for an endpoint.
+// redeliveries counts the deliveries that catching up has made for an endpoint.
 func (f *fixture) redeliveries(e *webhook.Endpoint) (n int) {
 	f.Helper()
 	for page := (store.Page{Limit: 250}); ; {
@@ -264,6 +264,9 @@ func oneRedeliveryEach(f *fixture) {
 		f.on(e, store.EndpointUpdate{CatchUp: true, Redeliver: true})
 		for {
 			over := !f.getEndpoint(e).CatchingUp
+			if made := f.redeliveries(e); made > round*n {
+				f.Fatalf("enabling it %d times made %d redeliveries of %d", round, made, n)
+			}
 			w := f.window(e, f.now)
 			f.allDead(w.Work)
 			if over && len(w.Work) == 0 {
