@@ -135,7 +135,7 @@ func TestEngine_N17_NoChangeOfStateGrowsWithTheBacklog(t *testing.T) {
 		}
 		return all
 	}
-	few, many := costs(2), costs(200_000)
+	few, many := costs(2), costs(200_000/hurried)
 	for i := range few {
 		if many[i] > few[i]+50 || few[i] < 50 {
 			t.Errorf("change %d takes %d steps with few that wait, %d with many", i, few[i], many[i])
@@ -149,7 +149,7 @@ func TestFault_B51_RetentionLooksAtNoMoreThanItMust(t *testing.T) {
 	t.Parallel()
 	d := open(t, Config{Dir: t.TempDir(), Readers: 1})
 	e := newTestEndpoint(t, d, "a")
-	backlog(t, d, e, 50_000, testStart(), true)
+	backlog(t, d, e, 50_000/hurried, testStart(), true)
 	looked := func() int {
 		c := <-d.readers.free
 		defer func() { d.readers.free <- c }()

@@ -178,7 +178,7 @@ func TestEngine_N17_MarkedOnesComeInNoWindow(t *testing.T) {
 // has written the backlog's rows: neither for the window, nor for catching up.
 func TestEngine_N17_FreshOnesDoNotWaitBehindWhatIsSkipped(t *testing.T) {
 	t.Parallel()
-	const covered = 200_000
+	const covered = 200_000 / hurried
 	now := testStart().Add(time.Hour)
 	d := openIdle(t, Config{Dir: t.TempDir(), DueNow: func() time.Time { return now }})
 	e := newTestEndpoint(t, d, "a")

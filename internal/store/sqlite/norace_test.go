@@ -1,0 +1,6 @@
+//go:build !race
+
+package sqlite
+
+// hurried: see race_test.go.
+const hurried = 1
