@@ -178,7 +178,7 @@ func (a *API) publishLines(c *call, key string) (reply, error) {
 }
 
 func (a *API) linesReply(c *call, lines []publish.Line, results []publish.Result) (reply, error) {
-	var text []byte
+	text := []byte{} // of no lines, too, it has a type
 	accepted, next := 0, 0
 	for i := range lines {
 		shown := wireLine{Line: lines[i].Number}

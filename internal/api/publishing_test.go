@@ -118,6 +118,9 @@ func TestPublishing_Lines(t *testing.T) {
 			t.Errorf("line %d does not name its fields: %s", i, text)
 		}
 	}
+	if none := f.send(to("POST", "/v1/events", "").with("Content-Type", "application/x-ndjson")).is(200); none.header.Get("Content-Type") != "application/x-ndjson" || none.raw != "" {
+		t.Errorf("no lines are answered as %q: %q", none.header.Get("Content-Type"), none.raw)
+	}
 	again := f.send(to("POST", "/v1/events", `{"type":"a.b","data":1}`+"\n"+`{"type":"a.b","data":1}`).with("Content-Type", "application/x-ndjson; charset=utf-8").with("Idempotency-Key", "x"))
 	once := f.send(to("POST", "/v1/events", `{"type":"a.b","data":1}`+"\n"+`{"type":"a.b","data":1}`).with("Content-Type", "application/x-ndjson").with("Idempotency-Key", "x"))
 	if strings.ReplaceAll(again.raw, "202", "200") != once.raw {

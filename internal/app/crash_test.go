@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -337,7 +338,7 @@ func (c *crash) cutNow() (cut int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	db, err := sqlite.Open(context.Background(), sqlite.Config{Dir: copied, Sealer: keys, Now: time.Now()})
+	db, err := sqlite.Open(context.Background(), sqlite.Config{Dir: copied, Sealer: keys, Now: time.Now(), Contract: newContracts(slog.New(slog.DiscardHandler)).Promised})
 	if err != nil {
 		c.t.Fatal(err)
 	}

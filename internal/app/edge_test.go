@@ -269,7 +269,7 @@ func TestFault_B84_ABadRowFailsItsDeliveryOnly(t *testing.T) {
 	}
 	var db *sqlite.DB
 	whenFree(t, func() (err error) {
-		db, err = sqlite.Open(t.Context(), sqlite.Config{Dir: s.opt.dir, Sealer: keys, Now: time.Now()})
+		db, err = sqlite.Open(t.Context(), sqlite.Config{Dir: s.opt.dir, Sealer: keys, Now: time.Now(), Contract: s.app.contracts.Promised})
 		return err
 	})
 	_, err = db.UpdateEndpoint(t.Context(), webhook.DefaultTenant, bad.ID, time.Now(), func(e *webhook.Endpoint) (store.EndpointUpdate, error) {
