@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"net/mail"
 	"net/netip"
 	"net/url"
@@ -114,9 +113,6 @@ func (s *SMTP) reach(port string) error {
 	}
 	return nil
 }
-
-// Address is host:port.
-func (s *SMTP) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
 func onThisMachine(host string) bool {
 	addr, err := netip.ParseAddr(host)

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,7 +28,7 @@ func TestParseSMTP(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		got := strings.TrimSuffix(fmt.Sprintf("%s %s '%s' '%s' %s", s.Address(), s.Security, s.User, s.Password.Reveal(), s.From), " ")
+		got := strings.TrimSuffix(fmt.Sprintf("%s %s '%s' '%s' %s", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), s.Security, s.User, s.Password.Reveal(), s.From), " ")
 		if got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}

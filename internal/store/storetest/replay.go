@@ -23,7 +23,7 @@ func replayCases() []testCase {
 		{name: "TestStore_Replay_WaitsWhileItsEndpointIsOff", opts: known, run: replayWaits},
 		{name: "TestStore_Replay_CanceledStays", opts: known, run: canceledStays},
 		{name: "TestEngine_N2_AReplaysEndIsToldWithFreshMatches", opts: known, run: replayEndStale},
-		{name: "TestContract_S8_AReplayOfWhatWasSkipped", opts: known, run: replayOfSkipped},
+		{name: "TestContract_S11_AReplayOfWhatWasSkipped", opts: known, run: replayOfSkipped},
 	}
 }
 
